@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/error.hpp"
+#include "core/types.hpp"
+
+namespace shardmark {
+
+/// A collective that was started. Buffers belong to it until wait() returns.
+class Pending {
+ public:
+  struct Work {
+    virtual ~Work() = default;
+    virtual void wait() = 0;
+  };
+  Pending() = default;
+  explicit Pending(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+
+  /// Blocks until the result is in place; a second call, or one on an empty Pending, does nothing.
+  void wait() {
+    if (auto work = std::move(work_)) work->wait();
+  }
+  bool active() const { return work_ != nullptr; }
+
+ private:
+  std::unique_ptr<Work> work_;
+};
+
+enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast };
+inline constexpr std::array collective_names = {"all_gather", "reduce_scatter", "all_reduce", "broadcast"};
+
+enum class Reduction { sum, max };
+
+/// What one rank put through one kind of collective. Bytes are those that the rank must send at least:
+/// (P-1)/P of the whole buffer for all-gather, reduce-scatter and broadcast, twice that for all-reduce.
+struct Traffic {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Memory for collectives, from Communicator::allocate. Converts to the View that functions take.
+template <class T>
+struct CommBuffer {
+  std::shared_ptr<void> owner;
+  Vector<T> view;
+};
+
+/// A group of ranks that compute together. The typed functions are the contract; a back end implements the
+/// untyped ones below them. Every rank of the group makes the same calls in the same order with the same
+/// sizes. Counts are 64-bit; a count of zero is a call that does nothing. Any failure throws
+/// EnvironmentError.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string backend() const = 0;
+
+  /// Ranks with the same color form a group, ordered by key. Collective.
+  virtual std::unique_ptr<Communicator> split(int color, int key) const = 0;
+  virtual void barrier() const = 0;
+
+  /// n elements that the collectives below may use. Collective. Not initialised.
+  /// `label` is "shardmark::<file>::<what>".
+  template <class T>
+  CommBuffer<T> allocate(std::size_t n, const std::string& label) {
+    std::shared_ptr<void> owner = allocate_bytes(n * sizeof(T), label);
+    return {owner, Vector<T>(static_cast<T*>(owner.get()), n)};
+  }
+
+  /// In place: rank r brings the r-th of size() equal slices of `whole`, and gets all of them.
+  template <class T>
+  Pending start_all_gather(const Exec& exec, const Vector<T>& whole) {
+    const std::size_t slice = slice_of(whole.extent(0));
+    count(Collective::all_gather, slice * (size() - 1) * sizeof(T));
+    return all_gather(exec, whole.data(), slice, dtype_of<T>);
+  }
+
+  /// Sums `whole` over the ranks; rank r gets the r-th of size() equal slices in `out`, which is separate
+  /// memory or exactly the rank's own slice of `whole`. The rest of `whole` is undefined afterwards.
+  template <class T>
+  Pending start_reduce_scatter(const Exec& exec, const Vector<T>& whole, const Vector<T>& out) {
+    const std::size_t slice = slice_of(whole.extent(0));
+    if (out.extent(0) != slice) throw EnvironmentError("reduce-scatter: the output must hold one slice");
+    count(Collective::reduce_scatter, slice * (size() - 1) * sizeof(T));
+    return reduce_scatter(exec, whole.data(), out.data(), slice, dtype_of<T>);
+  }
+
+  /// In place.
+  template <class T>
+  Pending start_all_reduce(const Exec& exec, const Vector<T>& data, Reduction op = Reduction::sum) {
+    count(Collective::all_reduce, 2 * part_sent(data.extent(0) * sizeof(T)));
+    return all_reduce(exec, data.data(), data.extent(0), dtype_of<T>, op);
+  }
+
+  /// In place: everyone gets what `root` has.
+  template <class T>
+  Pending start_broadcast(const Exec& exec, const Vector<T>& data, int root) {
+    count(Collective::broadcast, part_sent(data.extent(0) * sizeof(T)));
+    return broadcast(exec, data.data(), data.extent(0), dtype_of<T>, root);
+  }
+
+  /// Small host arrays, blocking, not counted as traffic.
+  template <class T>
+  void host_all_reduce(T* data, std::size_t n, Reduction op = Reduction::sum) const {
+    host_all_reduce_bytes(data, n, dtype_of<T>, op);
+  }
+  template <class T>
+  T host_sum(T value) const {
+    host_all_reduce(&value, 1);
+    return value;
+  }
+  template <class T>
+  T host_max(T value) const {
+    host_all_reduce(&value, 1, Reduction::max);
+    return value;
+  }
+  virtual std::string host_broadcast(const std::string& text, int root) const = 0;
+  /// Every rank's text, by rank, on every rank.
+  virtual std::vector<std::string> host_gather(const std::string& text) const = 0;
+
+  /// Runs `action` on this rank, then compares notes: where any rank threw an Error, all ranks throw the
+  /// lowest failing rank's error, with its code and message. Collective.
+  void agree(const std::function<void()>& action) const;
+
+  const std::array<Traffic, collective_names.size()>& traffic() const { return traffic_; }
+  void reset_traffic() { traffic_ = {}; }
+
+ protected:
+  virtual std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label) = 0;
+  virtual Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) = 0;
+  virtual Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) = 0;
+  virtual Pending all_reduce(const Exec&, void* data, std::size_t n, Dtype, Reduction) = 0;
+  virtual Pending broadcast(const Exec&, void* data, std::size_t n, Dtype, int root) = 0;
+  virtual void host_all_reduce_bytes(void* data, std::size_t n, Dtype, Reduction) const = 0;
+
+ private:
+  std::size_t slice_of(std::size_t n) const {
+    if (n % size() != 0)
+      throw EnvironmentError("collective: the buffer is not a multiple of the group's size");
+    return n / size();
+  }
+  std::uint64_t part_sent(std::uint64_t bytes) const { return bytes * (size() - 1) / size(); }
+  void count(Collective kind, std::uint64_t bytes) {
+    Traffic& traffic = traffic_[static_cast<std::size_t>(kind)];
+    ++traffic.calls;
+    traffic.bytes += bytes;
+  }
+
+  std::array<Traffic, collective_names.size()> traffic_ = {};
+};
+
+/// All ranks of the job, on a duplicate of MPI_COMM_WORLD. `backend` is a name that comm.backend lists.
+std::unique_ptr<Communicator> make_world_communicator(const std::string& backend);
+
+}  // namespace shardmark

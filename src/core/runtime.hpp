@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace shardmark {
+
+/// MPI, the device and Kokkos as one guard: the first object of main, and the last to go. It picks the device
+/// by node-local rank. Throws EnvironmentError where MPI lacks the thread level asked for.
+class Runtime {
+ public:
+  Runtime(int& argc, char**& argv);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Ends the whole job with `code` now, for an error that other ranks do not know of. Does not return.
+  [[noreturn]] void abort(int code) const;
+
+ private:
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shard_layout.hpp"
+
+#include <algorithm>
+
+namespace shardmark {
+
+namespace {
+std::size_t round_up(std::size_t n, std::size_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+}  // namespace
+
+UnitLayout make_unit_layout(const std::vector<Parameter>& parameters, std::size_t shard_size) {
+  UnitLayout layout;
+  std::size_t end = 0;
+  for (const Parameter& parameter : parameters) {
+    layout.offsets.push_back(end);
+    layout.elements += parameter.size();
+    end = round_up(end + parameter.size(), layout_alignment);
+  }
+  layout.total = round_up(end, layout_alignment * shard_size);
+  layout.slice = layout.total / shard_size;
+  return layout;
+}
+
+std::vector<Segment> make_segments(const std::vector<Parameter>& parameters, const UnitLayout& layout,
+                                   std::size_t shard) {
+  const std::size_t slice_begin = shard * layout.slice;
+  const std::size_t slice_end = slice_begin + layout.slice;
+  std::vector<Segment> segments;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t begin = std::max(layout.offsets[i], slice_begin);
+    const std::size_t end = std::min(layout.offsets[i] + parameters[i].size(), slice_end);
+    if (begin >= end) continue;
+    segments.push_back(
+        {i, begin - layout.offsets[i], end - layout.offsets[i], begin - slice_begin, parameters[i].decay});
+  }
+  return segments;
+}
+
+}  // namespace shardmark
