@@ -66,6 +66,10 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string backend() const = 0;
+  /// The MPI communicator as MPI_Comm_c2f gives it, for libraries that speak MPI themselves (HDF5).
+  virtual int mpi_handle() const = 0;
+  /// Ranks of this group that share this rank's node.
+  virtual int ranks_on_node() const = 0;
 
   /// Ranks with the same color form a group, ordered by key. Collective.
   virtual std::unique_ptr<Communicator> split(int color, int key) const = 0;
@@ -161,7 +165,12 @@ class Communicator {
   std::array<Traffic, collective_names.size()> traffic_ = {};
 };
 
-/// All ranks of the job, on a duplicate of MPI_COMM_WORLD. `backend` is a name that comm.backend lists.
-std::unique_ptr<Communicator> make_world_communicator(const std::string& backend);
+/// The most elements that one MPI call is given; larger buffers go in several calls.
+inline constexpr std::size_t default_largest_count = std::size_t{1} << 30;
+
+/// All ranks of the job, on a duplicate of MPI_COMM_WORLD. `backend` is one of comm_backends().
+std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
+                                                      std::size_t largest_count = default_largest_count);
+std::vector<std::string> comm_backends();
 
 }  // namespace shardmark

@@ -32,6 +32,16 @@ OwnedVector<T> allocate(const std::string& label, std::size_t n) {
   return OwnedVector<T>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), n);
 }
 
+/// Waits for all that was launched on `exec`. The reason is what profilers show, and what a reader needs.
+inline void fence(const Exec& exec, const char* reason) {
+#if KOKKOS_VERSION >= 30600
+  exec.fence(reason);
+#else
+  (void)reason;
+  exec.fence();
+#endif
+}
+
 /// The rows [0, rows) x cols matrix that starts at the first element of `data`.
 template <class T, class View>
 Matrix<T> as_matrix(const View& data, std::size_t rows, std::size_t cols) {

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+
+namespace shardmark {
+
+/// R replicas x S shards over P = R x S ranks: rank = replica x S + shard. A shard group holds one copy of
+/// the model state among its S ranks; the R ranks of a replica group hold the same shard.
+struct Mesh {
+  int shard_size = 1;  ///< S
+  int replicas = 1;    ///< R
+  int shard = 0;       ///< this rank's place in its shard group
+  int replica = 0;     ///< this rank's place in its replica group
+  std::unique_ptr<Communicator> shard_group;
+  std::unique_ptr<Communicator> replica_group;
+};
+
+/// Shard sizes that `ranks` allows: its divisors, in order.
+std::vector<int> valid_shard_sizes(int ranks);
+
+/// Collective. `shard_size` 0 means the ranks of a node. Throws DeckError where the size does not divide P.
+Mesh make_mesh(const Communicator& world, int shard_size);
+
+/// A line a rank: rank, host, shard, replica. Collective.
+std::vector<std::string> describe(const Communicator& world, const Mesh& mesh);
+
+}  // namespace shardmark

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+
+#include "comm/communicator.hpp"
+#include "core/handle.hpp"
+
+namespace shardmark {
+
+struct MpiCommTraits {
+  using type = MPI_Comm;
+  static type empty() { return MPI_COMM_NULL; }
+  static void close(type comm) { MPI_Comm_free(&comm); }
+};
+struct MpiOpTraits {
+  using type = MPI_Op;
+  static type empty() { return MPI_OP_NULL; }
+  static void close(type op) { MPI_Op_free(&op); }
+};
+struct MpiTypeTraits {
+  using type = MPI_Datatype;
+  static type empty() { return MPI_DATATYPE_NULL; }
+  static void close(type datatype) { MPI_Type_free(&datatype); }
+};
+
+/// Sums of 16-bit floats: each addition in float, rounded once.
+struct SmallFloatSums {
+  Handle<MpiOpTraits> bf16, fp16;
+};
+
+/// The communicator on MPI's non-blocking collectives. Buffers must be memory that this MPI can read.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Takes a duplicate of `comm`.
+  MpiCommunicator(MPI_Comm comm, std::size_t largest_count);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string backend() const override { return "mpi"; }
+  int mpi_handle() const override { return static_cast<int>(MPI_Comm_c2f(comm_.get())); }
+  int ranks_on_node() const override;
+  std::unique_ptr<Communicator> split(int color, int key) const override;
+  void barrier() const override;
+  std::string host_broadcast(const std::string& text, int root) const override;
+  std::vector<std::string> host_gather(const std::string& text) const override;
+
+ protected:
+  std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label) override;
+  Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) override;
+  Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) override;
+  Pending all_reduce(const Exec&, void* data, std::size_t n, Dtype, Reduction) override;
+  Pending broadcast(const Exec&, void* data, std::size_t n, Dtype, int root) override;
+  void host_all_reduce_bytes(void* data, std::size_t n, Dtype, Reduction) const override;
+
+ private:
+  /// Calls f(begin, count) for ranges of at most largest_count_ elements that cover [0, n).
+  template <class F>
+  void in_chunks(std::size_t n, F f) const;
+  MPI_Op op_of(Dtype dtype, Reduction op) const;
+
+  Handle<MpiCommTraits> comm_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::size_t largest_count_;
+  std::shared_ptr<const SmallFloatSums> sums_;
+};
+
+}  // namespace shardmark
