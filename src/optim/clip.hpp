@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/types.hpp"
+#include "optim/optimizer.hpp"
+
+namespace shardmark {
+
+/// The sum of the squares of a shard's gradients without padding, in double, on the host: one launch a
+/// segment, each with a reduction that waits for its result. The sum over all shards is the square of the
+/// global norm; it does not depend on the sharding beyond the rounding of double. T is float or double.
+template <class T>
+double sum_of_squares(const Exec& exec, const FlatShard<T>& shard);
+
+/// What to multiply gradients with so that a global norm of `norm` becomes `clip` at most (Pascanu, Mikolov,
+/// Bengio 2013; the 1e-6 is PyTorch's). 1 where clip = 0.
+double clip_scale(double norm, double clip);
+
+}  // namespace shardmark
