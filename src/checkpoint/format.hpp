@@ -87,4 +87,9 @@ std::map<std::string, Value> read_state(const Communicator& comm, const std::str
 /// into fp32 and the other way round only where dtypes are equal; else an error.
 Report load(const Communicator& comm, const std::string& path, Contents& contents, const Options& options);
 
+/// Checks what the pieces hold against contents.tensors[i].fingerprint, [Note: Fingerprint]. The pieces of
+/// all ranks cover each tensor exactly once. Throws EnvironmentError, everywhere alike, that names `path` and
+/// the damaged tensors. Collective.
+void verify_fingerprints(const Communicator& comm, const std::string& path, const Contents& contents);
+
 }  // namespace shardmark::checkpoint

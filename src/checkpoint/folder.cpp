@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "checkpoint/format.hpp"
+
+namespace shardmark::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step_", suffix = ".h5", partial_suffix = ".h5.partial";
+constexpr std::size_t digits = 8;
+
+[[noreturn]] void fail(const std::string& what, const std::string& path, const std::string& reason) {
+  throw EnvironmentError("cannot " + what + " " + path + ": " + reason);
+}
+
+/// The step in `name` = before, 8 digits or more, after; nothing for any other name.
+std::optional<std::uint64_t> parse_step(std::string_view name, std::string_view before,
+                                        std::string_view after) {
+  if (!name.starts_with(before) || !name.ends_with(after) ||
+      name.size() < before.size() + digits + after.size())
+    return {};
+  name = name.substr(before.size(), name.size() - before.size() - after.size());
+  std::uint64_t step = 0;
+  const auto [end, status] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (status != std::errc{} || end != name.data() + name.size()) return {};
+  return step;
+}
+
+std::vector<fs::path> entries(const std::string& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    paths.push_back(it->path());
+  if (error && error != std::errc::no_such_file_or_directory) fail("read", folder, error.message());
+  return paths;
+}
+
+void remove(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) fail("remove", path, error.message());
+}
+
+void synchronise(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY);
+  const bool done = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const int reason = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!done) fail("fsync", path, std::strerror(reason));
+}
+
+}  // namespace
+
+std::string file_name(std::uint64_t step) {
+  std::string number = std::to_string(step);
+  number.insert(0, digits - std::min(digits, number.size()), '0');
+  return std::string(prefix) + number + std::string(suffix);
+}
+
+std::string partial_path(const std::string& folder, std::uint64_t step) {
+  return (fs::path(folder) / ("." + file_name(step) + ".partial")).string();
+}
+
+std::vector<Found> scan(const std::string& folder) {
+  std::vector<Found> found;
+  for (const fs::path& path : entries(folder))
+    if (const auto step = parse_step(path.filename().string(), prefix, suffix))
+      found.push_back({*step, path.string()});
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.step < b.step; });
+  return found;
+}
+
+void require_free_space(const std::string& folder, std::uint64_t needed) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error) fail("ask for the free space of", folder, error.message());
+  if (space.available < needed)
+    throw EnvironmentError("the checkpoint needs " + std::to_string(needed) +
+                           " bytes and the file system of " + folder + " has " +
+                           std::to_string(space.available) +
+                           " bytes free: make room, or set checkpoint.dir to another folder");
+}
+
+void commit(const std::string& partial, const std::string& whole) {
+  synchronise(partial);
+  std::error_code error;
+  fs::rename(partial, whole, error);
+  if (error) fail("rename", partial, error.message());
+  synchronise(fs::path(whole).parent_path().string());
+}
+
+void prune(const std::string& folder, std::uint64_t step, std::size_t keep) {
+  const std::string hidden = "." + std::string(prefix);
+  for (const fs::path& path : entries(folder))
+    if (parse_step(path.filename().string(), hidden, partial_suffix)) remove(path.string());
+  if (keep == 0) return;
+  std::vector<Found> others = scan(folder);
+  std::erase_if(others, [&](const Found& found) { return found.step == step; });
+  for (std::size_t i = 0; i + (keep - 1) < others.size(); ++i) remove(others[i].path);
+}
+
+}  // namespace shardmark::checkpoint

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format.hpp"
+#include "comm/communicator.hpp"
+#include "core/dtype.hpp"
+#include "core/handle.hpp"
+
+#ifndef H5_HAVE_PARALLEL
+#error "Shardmark needs an HDF5 that was built with MPI (parallel HDF5)"
+#endif
+
+/// Parallel HDF5, 1.10 or newer. Files are opened with the MPI-IO driver always, by one rank alone too: it
+/// takes no file locks, which some parallel file systems lack.
+namespace shardmark::checkpoint {
+
+template <herr_t (*Close)(hid_t)>
+struct Hdf5Traits {
+  using type = hid_t;
+  static type empty() { return H5I_INVALID_HID; }
+  static void close(type id) { Close(id); }
+};
+using FileId = Handle<Hdf5Traits<H5Fclose>>;
+using DatasetId = Handle<Hdf5Traits<H5Dclose>>;
+using SpaceId = Handle<Hdf5Traits<H5Sclose>>;
+using TypeId = Handle<Hdf5Traits<H5Tclose>>;
+using ListId = Handle<Hdf5Traits<H5Pclose>>;
+using ObjectId = Handle<Hdf5Traits<H5Oclose>>;
+
+/// An open file. Closing it is collective over the ranks that opened it together.
+struct File {
+  std::string path;
+  FileId id;
+};
+
+/// Throws EnvironmentError with the call, the file, and the innermost entry of HDF5's error stack.
+[[noreturn]] void throw_hdf5_error(const std::string& path, const char* expression);
+
+template <class Result>
+Result check_hdf5(Result result, const std::string& path, const char* expression) {
+  if (result < 0) throw_hdf5_error(path, expression);
+  return result;
+}
+
+/// The form in which HDF5 is called: `path` names the file in the error.
+#define SHARDMARK_HDF5(path, call) ::shardmark::checkpoint::check_hdf5((call), (path), #call)
+
+/// Creates the file, empty, on this rank alone; an old one is overwritten.
+File create_alone(const std::string& path);
+
+/// Opens for reading on this rank alone. Says in the error whether the file is missing, not HDF5 or
+/// truncated.
+File open_alone(const std::string& path);
+
+enum class Access { read, write };
+
+/// Opens on all ranks together. Where any rank does not see the file, all throw alike before HDF5 is asked.
+/// Collective.
+File open_together(const Communicator& comm, const std::string& path, Access access);
+
+/// Closes with a check, all ranks alike. Collective.
+void close_together(const Communicator& comm, File& file);
+
+/// Little-endian in the file, this machine's in memory. For fp32, fp64, int64 and uint64.
+hid_t file_type(Dtype dtype);
+hid_t memory_type(Dtype dtype);
+
+/// A contiguous dataset with its space allocated and never filled; missing groups above it are made.
+DatasetId create_dataset(const File& file, const std::string& name, hid_t type,
+                         const std::vector<std::size_t>& shape);
+DatasetId open_dataset(const File& file, const std::string& name);
+
+/// Names of all datasets below a group, relative to it, sorted; none where the group does not exist.
+std::vector<std::string> dataset_names(const File& file, const std::string& group);
+
+/// What a dataset holds, for comparing and for messages: "float32 (3, 4)", "uint64 ()".
+std::string describe(Dtype dtype, const std::vector<std::size_t>& shape);
+std::string describe(const File& file, const DatasetId& dataset);
+
+/// Scalars; strings are UTF-8 of fixed length, padded with NUL.
+void write_scalar(const File& file, const std::string& name, const Value& value);
+Value read_scalar(const File& file, const std::string& name);
+
+/// A regular block of a row-major dataset that is one contiguous range of the flattened tensor.
+struct Box {
+  std::vector<hsize_t> start, count;  ///< one entry a dimension
+  std::size_t begin, size;            ///< first element and number of elements
+};
+
+/// The range [begin, end) of a tensor with at least one dimension as boxes in order: with two dimensions at
+/// most a row's end, whole rows and a row's start.
+std::vector<Box> make_boxes(const std::vector<std::size_t>& shape, std::size_t begin, std::size_t end);
+
+/// Transfer properties: collective or independent.
+ListId make_transfer(const File& file, bool collective);
+
+/// One call of H5Dwrite or H5Dread; `box` null: join a collective call with nothing.
+void write_box(const File& file, const DatasetId& dataset, Dtype dtype, const Box* box, const void* data,
+               const ListId& transfer);
+void read_box(const File& file, const DatasetId& dataset, Dtype dtype, const Box* box, void* data,
+              const ListId& transfer);
+
+}  // namespace shardmark::checkpoint

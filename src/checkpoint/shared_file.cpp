@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <filesystem>
+
+#include "checkpoint/folder.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/hdf5.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/transfer.hpp"
+
+namespace shardmark::checkpoint {
+namespace {
+
+// [Note: Full disk] A failed write must end in the same error on all ranks, never in a hang. HDF5 with MPI-IO
+// hangs where one rank fails to write metadata inside a collective call. So rank 0 creates the file alone,
+// with all metadata, and closes it; only then do all ranks open it together, and nothing but raw data is
+// written to space that is allocated: no metadata is ever dirty, and flush and close have nothing to write.
+// Status is compared after each step. Collective writes may report success for data that never reached a full
+// disk, so in that mode the file is read back before it gets its name.
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+template <class Action>
+void on_rank_0(const Communicator& comm, Action action) {
+  comm.agree([&] {
+    if (comm.rank() == 0) action();
+  });
+}
+
+std::uint64_t bytes_of(const std::vector<Tensor>& tensors) {
+  std::uint64_t bytes = 0;
+  for (const Tensor& tensor : tensors) {
+    std::uint64_t size = size_of(tensor.dtype);
+    for (std::size_t extent : tensor.shape) size *= extent;
+    bytes += size;
+  }
+  return bytes;
+}
+
+/// What a file takes: the data, and for metadata about twice of what was seen.
+std::uint64_t bytes_needed(const Contents& contents) {
+  std::uint64_t bytes = bytes_of(contents.tensors) + 65536 + 2048 * contents.tensors.size();
+  for (const Values* values : {&contents.state, &contents.run})
+    for (const auto& [key, value] : *values)
+      if (const auto* text = std::get_if<std::string>(&value)) bytes += text->size();
+  return bytes;
+}
+
+void require_fingerprints(const std::string& path, const std::vector<Tensor>& tensors,
+                          const std::vector<std::uint64_t>& found) {
+  std::string damaged;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    if (found[t] != tensors[t].fingerprint)
+      damaged += (damaged.empty() ? "" : ", ") + dataset_path(tensors[t]);
+  if (!damaged.empty())
+    throw Error(ExitCode::environment, path + " is damaged: wrong fingerprint of " + damaged, true);
+}
+
+}  // namespace
+
+Report save_shared_file(const Communicator& comm, const std::string& folder, std::uint64_t step,
+                        const Contents& contents, const Options& options, std::size_t keep) {
+  const Stopwatch stopwatch;
+  const std::string whole = (std::filesystem::path(folder) / file_name(step)).string();
+  const std::string partial = partial_path(folder, step);
+  on_rank_0(comm, [&] {
+    std::filesystem::create_directories(folder);
+    if (options.check_free_space) require_free_space(folder, bytes_needed(contents));
+    create_file(partial, contents);
+  });
+  File file = open_together(comm, partial, Access::write);
+  write_pieces(comm, file, contents, options);
+  comm.agree(
+      [&] { SHARDMARK_HDF5(partial, H5Fflush(file.id.get(), H5F_SCOPE_GLOBAL)); });  // fsync on every rank
+  close_together(comm, file);
+  if (options.collective) {
+    file = open_together(comm, partial, Access::read);
+    require_fingerprints(partial, contents.tensors, fingerprints_in_file(comm, file, contents));
+    close_together(comm, file);
+  }
+  on_rank_0(comm, [&] {
+    commit(partial, whole);
+    prune(folder, step, keep);
+  });
+  return {bytes_of(contents.tensors), stopwatch.seconds()};
+}
+
+std::map<std::string, Value> read_state(const Communicator& comm, const std::string& path) {
+  Values state;
+  on_rank_0(comm, [&] { state = read_values(open_checkpoint(path), "/state"); });
+  broadcast_values(comm, state);
+  return state;
+}
+
+Report load(const Communicator& comm, const std::string& path, Contents& contents, const Options& options) {
+  const Stopwatch stopwatch;
+  std::vector<std::uint64_t> fingerprints(contents.tensors.size(), 0);
+  on_rank_0(comm, [&] {
+    const File file = open_checkpoint(path);
+    require_same_tensors(file, contents.tensors);
+    fingerprints = read_fingerprints(file, contents.tensors);
+    contents.state = read_values(file, "/state");
+    contents.run = read_values(file, "/run");
+  });
+  broadcast_values(comm, contents.state);
+  broadcast_values(comm, contents.run);
+  comm.host_all_reduce(fingerprints.data(), fingerprints.size());  // zero on all ranks but 0
+  for (std::size_t t = 0; t < fingerprints.size(); ++t) contents.tensors[t].fingerprint = fingerprints[t];
+
+  File file = open_together(comm, path, Access::read);
+  read_pieces(comm, file, contents, options);
+  close_together(comm, file);
+  return {bytes_of(contents.tensors), stopwatch.seconds()};
+}
+
+void verify_fingerprints(const Communicator& comm, const std::string& path, const Contents& contents) {
+  require_fingerprints(path, contents.tensors, fingerprints_in_memory(comm, contents));
+}
+
+}  // namespace shardmark::checkpoint

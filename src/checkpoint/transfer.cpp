@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/transfer.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "checkpoint/manifest.hpp"
+#include "core/fingerprint.hpp"
+
+namespace shardmark::checkpoint {
+namespace {
+
+/// One call of H5Dwrite or H5Dread.
+struct Call {
+  std::size_t tensor;
+  Box box;
+  std::byte* data;
+};
+
+void require_inside(const Tensor& tensor, const Piece& piece) {
+  std::size_t size = tensor.shape.empty() ? 0 : 1;
+  for (std::size_t extent : tensor.shape) size *= extent;
+  if (piece.begin > piece.end || piece.end > size)
+    throw EnvironmentError("checkpoint: the range [" + std::to_string(piece.begin) + ", " +
+                           std::to_string(piece.end) + ") is outside of " + dataset_path(tensor));
+}
+
+/// Calls f(begin, end, data) for parts of a piece of at most `bytes` bytes.
+template <class F>
+void for_parts(const Tensor& tensor, const Piece& piece, std::size_t bytes, F f) {
+  const std::size_t element = size_of(tensor.dtype);
+  const std::size_t most = std::max<std::size_t>(1, bytes / element);
+  for (std::size_t begin = piece.begin; begin < piece.end; begin += most)
+    f(begin, std::min(piece.end, begin + most),
+      static_cast<std::byte*>(piece.data) + (begin - piece.begin) * element);
+}
+
+/// This rank's calls, sorted by tensor.
+std::vector<Call> plan_calls(const Contents& contents, std::size_t largest_call) {
+  std::vector<Call> calls;
+  for (const Piece& piece : contents.pieces) {
+    const Tensor& tensor = contents.tensors.at(piece.tensor);
+    require_inside(tensor, piece);
+    for_parts(tensor, piece, largest_call, [&](std::size_t begin, std::size_t end, std::byte* data) {
+      for (Box& box : make_boxes(tensor.shape, begin, end)) {
+        std::byte* const first = data + (box.begin - begin) * size_of(tensor.dtype);
+        calls.push_back({piece.tensor, std::move(box), first});
+      }
+    });
+  }
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const Call& a, const Call& b) { return a.tensor < b.tensor; });
+  return calls;
+}
+
+/// Does all calls with `move(dataset, dtype, box, data, transfer)`.
+template <class Move>
+void move_pieces(const Communicator& comm, const File& file, const Contents& contents, const Options& options,
+                 Move move) {
+  const std::size_t n = contents.tensors.size();
+  std::vector<Call> calls;
+  std::vector<std::uint64_t> rounds(n, 0);  // calls for each dataset
+  comm.agree([&] {
+    calls = plan_calls(contents, options.largest_call);
+    for (const Call& call : calls) ++rounds[call.tensor];
+  });
+  if (options.collective) comm.host_all_reduce(rounds.data(), n, Reduction::max);
+
+  std::vector<DatasetId> datasets(n);
+  ListId transfer;
+  comm.agree([&] {
+    transfer = make_transfer(file, options.collective);
+    for (std::size_t t = 0; t < n; ++t)
+      if (rounds[t] > 0) datasets[t] = open_dataset(file, dataset_path(contents.tensors[t]));
+  });
+
+  std::optional<Error> failure;  // in collective mode a rank goes on joining calls, with nothing
+  auto call = calls.begin();
+  for (std::size_t t = 0; t < n; ++t) {
+    for (std::uint64_t round = 0; round < rounds[t] && (options.collective || !failure); ++round) {
+      const bool mine = !failure && call != calls.end() && call->tensor == t;
+      try {
+        move(datasets[t], contents.tensors[t].dtype, mine ? &call->box : nullptr, mine ? call->data : nullptr,
+             transfer);
+      } catch (const Error& error) {
+        if (!failure) failure = error;
+      }
+      if (mine) ++call;
+    }
+  }
+  comm.agree([&] {
+    if (failure) throw *failure;
+  });
+}
+
+template <class T>
+std::uint64_t sum_terms(const void* data, std::size_t begin, std::size_t end) {
+  const T* values = static_cast<const T*>(data);
+  std::uint64_t sum = 0;
+  for (std::size_t i = begin; i < end; ++i) sum += fingerprint_term(i, values[i - begin]);
+  return sum;
+}
+
+std::uint64_t sum_terms(Dtype dtype, const void* data, std::size_t begin, std::size_t end) {
+  return dtype == Dtype::fp64 ? sum_terms<double>(data, begin, end) : sum_terms<float>(data, begin, end);
+}
+
+}  // namespace
+
+void write_pieces(const Communicator& comm, const File& file, const Contents& contents,
+                  const Options& options) {
+  move_pieces(comm, file, contents, options, [&](auto&&... arguments) { write_box(file, arguments...); });
+}
+
+void read_pieces(const Communicator& comm, const File& file, const Contents& contents,
+                 const Options& options) {
+  move_pieces(comm, file, contents, options, [&](auto&&... arguments) { read_box(file, arguments...); });
+}
+
+std::vector<std::uint64_t> fingerprints_in_memory(const Communicator& comm, const Contents& contents) {
+  std::vector<std::uint64_t> sums(contents.tensors.size(), 0);
+  for (const Piece& piece : contents.pieces)
+    sums[piece.tensor] += sum_terms(contents.tensors[piece.tensor].dtype, piece.data, piece.begin, piece.end);
+  comm.host_all_reduce(sums.data(), sums.size());
+  return sums;
+}
+
+std::vector<std::uint64_t> fingerprints_in_file(const Communicator& comm, const File& file,
+                                                const Contents& contents) {
+  constexpr std::size_t buffer_bytes = std::size_t{4} << 20;
+  std::vector<std::uint64_t> sums(contents.tensors.size(), 0);
+  comm.agree([&] {
+    std::vector<std::byte> buffer(buffer_bytes);
+    const ListId transfer = make_transfer(file, false);
+    for (const Piece& piece : contents.pieces) {
+      const Tensor& tensor = contents.tensors.at(piece.tensor);
+      const DatasetId dataset = open_dataset(file, dataset_path(tensor));
+      for_parts(tensor, piece, buffer_bytes, [&](std::size_t begin, std::size_t end, std::byte*) {
+        for (const Box& box : make_boxes(tensor.shape, begin, end))
+          read_box(file, dataset, tensor.dtype, &box,
+                   buffer.data() + (box.begin - begin) * size_of(tensor.dtype), transfer);
+        sums[piece.tensor] += sum_terms(tensor.dtype, buffer.data(), begin, end);
+      });
+    }
+  });
+  comm.host_all_reduce(sums.data(), sums.size());
+  return sums;
+}
+
+}  // namespace shardmark::checkpoint
