@@ -65,8 +65,7 @@ class Adamw : public Optimizer<T> {
                                   T(std::sqrt(correction2)),
                                   T(learning_rate / correction1),
                                   T(1 - decay)};
-      Kokkos::parallel_for("shardmark::adamw::update", Kokkos::RangePolicy<Exec>(exec, 0, segment.size()),
-                           update);
+      Kokkos::parallel_for("shardmark::adamw::update", segment_policy(exec, segment), update);
     }
   }
 

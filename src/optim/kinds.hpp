@@ -16,6 +16,11 @@ std::unique_ptr<Optimizer<T>> make_adamw(const OptimizerConfig& config,
 template <class T>
 std::unique_ptr<Optimizer<T>> make_sgd(const OptimizerConfig& config, const std::vector<std::size_t>& slices);
 
+/// The elements of a segment, counted in 64 bits on devices too.
+inline auto segment_policy(const Exec& exec, const Segment& segment) {
+  return Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::size_t>>(exec, 0, segment.size());
+}
+
 /// One state tensor of every unit, zeroed: as long as the unit's shard.
 template <class T>
 std::vector<OwnedVector<T>> make_state(const std::string& name, const std::vector<std::size_t>& slices) {

@@ -45,8 +45,7 @@ class Sgd : public Optimizer<T> {
                                 T(segment.decay ? config_.weight_decay : 0),
                                 T(config_.momentum),
                                 T(learning_rate)};
-      Kokkos::parallel_for("shardmark::sgd::update", Kokkos::RangePolicy<Exec>(exec, 0, segment.size()),
-                           update);
+      Kokkos::parallel_for("shardmark::sgd::update", segment_policy(exec, segment), update);
     }
   }
 
