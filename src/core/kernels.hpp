@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "core/types.hpp"
+
+namespace shardmark {
+
+/// [Note: Row kernels] Most kernels work on the rows of a matrix: a team of threads a row. On hosts the team
+/// is one thread and the loop over the row is a plain one that vectorises; on devices the team shares it.
+/// Element i of a row belongs to the same thread in every loop of a kernel, and row_sum and row_max end with
+/// all threads of the team at the same point. Sums do not depend on the number of host threads.
+using RowPolicy = Kokkos::TeamPolicy<Exec>;
+using RowMember = RowPolicy::member_type;
+
+/// One team for each of `rows` rows, which must not be zero; league_rank() is the row.
+inline RowPolicy row_policy(const Exec& exec, std::size_t rows) {
+  return RowPolicy(exec, static_cast<int>(rows), exec_is_host ? 1 : 128);
+}
+
+// Kernels are compiled for devices too, where the pragma means nothing.
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#define SHARDMARK_SIMD(clauses)
+#else
+#define SHARDMARK_SIMD(clauses) _Pragma(clauses)
+#endif
+
+/// f(i) for i in [0, n).
+template <class Function>
+KOKKOS_INLINE_FUNCTION void row_for(const RowMember& member, std::size_t n, const Function& f) {
+  if constexpr (exec_is_host) {
+    SHARDMARK_SIMD("omp simd")
+    for (std::size_t i = 0; i < n; ++i) f(i);
+  } else {
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(member, n), f);
+  }
+}
+
+/// The sum of f(i), of f's type, over i in [0, n), on every thread of the team.
+template <class Function>
+KOKKOS_INLINE_FUNCTION auto row_sum(const RowMember& member, std::size_t n, const Function& f) {
+  using T = decltype(f(n));
+  T sum = 0;
+  if constexpr (exec_is_host) {
+    SHARDMARK_SIMD("omp simd reduction(+ : sum)")
+    for (std::size_t i = 0; i < n; ++i) sum += f(i);
+  } else {
+    Kokkos::parallel_reduce(
+        Kokkos::TeamThreadRange(member, n), [&](std::size_t i, T& part) { part += f(i); }, sum);
+  }
+  return sum;
+}
+
+/// The largest f(i) over i in [0, n), on every thread of the team; `lowest` where there is none.
+template <class T, class Function>
+KOKKOS_INLINE_FUNCTION T row_max(const RowMember& member, std::size_t n, T lowest, const Function& f) {
+  T largest = lowest;
+  if constexpr (exec_is_host) {
+    SHARDMARK_SIMD("omp simd reduction(max : largest)")
+    for (std::size_t i = 0; i < n; ++i) {
+      const T value = f(i);
+      largest = value > largest ? value : largest;
+    }
+  } else {
+    Kokkos::parallel_reduce(
+        Kokkos::TeamThreadRange(member, n), [&](std::size_t i, T& part) { part = f(i) > part ? f(i) : part; },
+        Kokkos::Max<T>(largest));
+    largest = largest > lowest ? largest : lowest;
+  }
+  return largest;
+}
+
+namespace detail {
+
+template <class T, class Function>
+void add_column_sums_host(const Exec& exec, const std::string& label, std::size_t rows, std::size_t columns,
+                          const Function& f, const Vector<T>& out) {
+  constexpr std::size_t lanes = 64;  // neighbouring columns that a team takes through all rows
+  const auto policy = row_policy(exec, (columns + lanes - 1) / lanes);
+  Kokkos::parallel_for(
+      label, policy, KOKKOS_LAMBDA(const RowMember& member) {
+        const std::size_t begin = member.league_rank() * lanes;
+        const std::size_t width = columns - begin < lanes ? columns - begin : lanes;
+        T sums[lanes] = {};
+        for (std::size_t row = 0; row < rows; ++row) {
+          row_for(member, width, [&](std::size_t i) { sums[i] += f(row, begin + i); });
+        }
+        row_for(member, width, [&](std::size_t i) { out(begin + i) += sums[i]; });
+      });
+}
+
+template <class T, class Function>
+void add_column_sums_device(const Exec& exec, const std::string& label, std::size_t rows, std::size_t columns,
+                            const Function& f, const Vector<T>& out) {
+  constexpr std::size_t lanes = 32, groups = 16;  // a team: 32 columns, 16 threads a column
+  using Scratch = Kokkos::View<T*, Exec::scratch_memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  RowPolicy policy(exec, (columns + lanes - 1) / lanes, lanes * groups);
+  policy.set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(lanes * groups)));
+  Kokkos::parallel_for(
+      label, policy, KOKKOS_LAMBDA(const RowMember& member) {
+        const Scratch sums(member.team_scratch(0), lanes * groups);
+        const std::size_t lane = member.team_rank() % lanes, group = member.team_rank() / lanes;
+        const std::size_t column = member.league_rank() * lanes + lane;
+        T sum = 0;
+        for (std::size_t row = group; column < columns && row < rows; row += groups) sum += f(row, column);
+        sums(member.team_rank()) = sum;
+        member.team_barrier();
+        if (group != 0 || column >= columns) return;
+        for (std::size_t other = 1; other < groups; ++other) sum += sums(other * lanes + lane);
+        out(column) += sum;
+      });
+}
+
+}  // namespace detail
+
+/// Adds the sum over the rows of f(row, column) to out(column), in an order that only the shape decides.
+template <class T, class Function>
+void add_column_sums(const Exec& exec, const std::string& label, std::size_t rows, std::size_t columns,
+                     const Function& f, const Vector<T>& out) {
+  if constexpr (exec_is_host)
+    detail::add_column_sums_host(exec, label, rows, columns, f, out);
+  else
+    detail::add_column_sums_device(exec, label, rows, columns, f, out);
+}
+
+}  // namespace shardmark

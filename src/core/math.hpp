@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Macros.hpp>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+/// The one home of elementary functions inside kernels, for float and double, on hosts and devices.
+namespace shardmark::math {
+
+using std::log;
+using std::sqrt;
+
+KOKKOS_INLINE_FUNCTION double exp(double x) {
+  using std::exp;
+  return exp(x);
+}
+
+/// 2^n as a float, for n in [-126, 127].
+KOKKOS_INLINE_FUNCTION float power_of_two(std::int32_t n) {
+  const std::int32_t bits = (n + 127) * (1 << 23);
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// e^x without a branch, so that loops over it vectorise. Within 2 units in the last place where the result
+/// is normal; small results fade through the subnormals to 0, large ones give infinity, NaN stays NaN. x = n
+/// ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite 1980), e^r by a minimax polynomial of degree 6 made for this
+/// file: 1 + r + r^2 q(r), relative error 5e-9.
+KOKKOS_INLINE_FUNCTION float exp(float x) {
+  x = x > 89.0f ? 89.0f : x;  // 89 gives infinity, -104 gives 0
+  x = x < -104.0f ? -104.0f : x;
+  constexpr float round = 12582912.0f;  // 1.5 x 2^23: adding it leaves an integer in the low bits
+  const float shifted = x * 1.44269504f + round;
+  std::int32_t bits;
+  memcpy(&bits, &shifted, sizeof bits);
+  const std::int32_t n = bits - 0x4B400000;
+  const float whole = shifted - round;
+  const float r = (x - whole * 0.693359375f) - whole * -2.12194440e-4f;  // ln 2 in two parts, the first short
+  float q = 1.3814467e-3f;
+  q = q * r + 8.3687808e-3f;
+  q = q * r + 4.1668393e-2f;
+  q = q * r + 1.66665196e-1f;
+  q = q * r + 4.9999994e-1f;
+  const float power = (q * r) * r + r + 1.0f;
+  const std::int32_t half = n >> 1;  // 2^n in two factors: n itself may be out of the exponent's range
+  return power * power_of_two(half) * power_of_two(n - half);
+}
+
+}  // namespace shardmark::math

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "core/types.hpp"
+
+namespace shardmark {
+
+struct AttentionShape {
+  std::size_t samples;  ///< B
+  std::size_t tokens;   ///< T
+  std::size_t heads;    ///< H
+  std::size_t width;    ///< C, a multiple of H
+};
+
+/// Elements of the scratch that the two functions below need, whatever the number of samples.
+std::size_t attention_scratch_size(const AttentionShape& shape);
+
+/// Causal multi-head attention (Vaswani et al. 2017): out = softmax(Q K^T / sqrt(C / H)) V for each head,
+/// where token t sees tokens 0..t. qkv (B T, 3C): columns Q, K, V, each H heads of C / H; out (B T, C).
+/// log_sums (B H T): the logarithm of each row's softmax denominator, for the backward pass.
+///
+/// [Note: Attention tiles] No T x T matrix is stored. Scores exist for a tile of query rows at a time,
+/// against the keys up to the tile's last row only; the backward pass computes them again from Q, K and
+/// log_sums.
+template <class T>
+void attention_forward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& qkv,
+                       const Matrix<T>& out, const Vector<T>& log_sums, const Vector<T>& scratch);
+
+/// Writes dqkv, shaped like qkv. dout (B T, C).
+template <class T>
+void attention_backward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& dout,
+                        const Matrix<const T>& qkv, const Vector<const T>& log_sums, const Matrix<T>& dqkv,
+                        const Vector<T>& scratch);
+
+}  // namespace shardmark

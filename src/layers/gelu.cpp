@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/gelu.hpp"
+
+#include "core/kernels.hpp"
+#include "core/math.hpp"
+
+namespace shardmark {
+namespace {
+
+// 2u = x (linear + cubic x^2), with linear = 2 sqrt(2 / pi).
+template <class T>
+struct Gelu {
+  static constexpr T linear = T(1.5957691216057307118);
+  static constexpr T cubic = T(0.044715 * 1.5957691216057307118);
+
+  /// y / x
+  KOKKOS_INLINE_FUNCTION static T gate(T x) { return 1 / (1 + math::exp(-x * (linear + cubic * (x * x)))); }
+  /// dy / dx
+  KOKKOS_INLINE_FUNCTION static T slope(T x) {
+    const T g = gate(x);
+    return g + x * g * (1 - g) * (linear + 3 * cubic * (x * x));
+  }
+};
+
+}  // namespace
+
+template <class T>
+void gelu_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& y) {
+  if (x.extent(0) == 0) return;
+  Kokkos::parallel_for(
+      "shardmark::gelu::forward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
+        const T* in = &x(member.league_rank(), 0);
+        T* out = &y(member.league_rank(), 0);
+        row_for(member, x.extent(1), [&](std::size_t i) { out[i] = in[i] * Gelu<T>::gate(in[i]); });
+      });
+}
+
+template <class T>
+void gelu_backward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& dy) {
+  if (x.extent(0) == 0) return;
+  Kokkos::parallel_for(
+      "shardmark::gelu::backward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
+        const T* in = &x(member.league_rank(), 0);
+        T* gradient = &dy(member.league_rank(), 0);
+        row_for(member, x.extent(1), [&](std::size_t i) { gradient[i] *= Gelu<T>::slope(in[i]); });
+      });
+}
+
+#define SHARDMARK_INSTANTIATE(T)                                                     \
+  template void gelu_forward(const Exec&, const Matrix<const T>&, const Matrix<T>&); \
+  template void gelu_backward(const Exec&, const Matrix<const T>&, const Matrix<T>&);
+SHARDMARK_INSTANTIATE(float)
+SHARDMARK_INSTANTIATE(double)
+
+}  // namespace shardmark

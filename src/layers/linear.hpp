@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/types.hpp"
+#include "layers/into.hpp"
+
+namespace shardmark {
+
+/// y = x W^T + b + residual. x (N, I), weight (O, I), bias (O), residual and y (N, O). An empty bias or an
+/// empty residual is left out. y may be the residual.
+template <class T>
+void linear_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& weight,
+                    const Vector<const T>& bias, const Matrix<const T>& residual, const Matrix<T>& y);
+
+/// Adds dy^T x to dweight and the column sums of dy to dbias; writes dy W to dx or adds it. dy (N, O), the
+/// rest like linear_forward. An empty dbias or an empty dx is left out. The gradient of the residual is dy
+/// itself.
+template <class T>
+void linear_backward(const Exec& exec, const Matrix<const T>& dy, const Matrix<const T>& x,
+                     const Matrix<const T>& weight, const Matrix<T>& dweight, const Vector<T>& dbias,
+                     const Matrix<T>& dx, Into into = Into::write);
+
+}  // namespace shardmark

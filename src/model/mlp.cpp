@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "layers/linear.hpp"
+#include "layers/mean_squared_error.hpp"
+#include "layers/relu.hpp"
+#include "model/kinds.hpp"
+
+namespace shardmark {
+namespace {
+
+/// Linear layer i maps sizes[i] to sizes[i + 1]. Each is a unit and a stage; all but the last end in a relu,
+/// the last in the loss. Weights are drawn as He et al. 2015 do for relu: standard deviation sqrt(2 /
+/// inputs).
+template <class T>
+class Mlp : public Model<T> {
+ public:
+  Mlp(const std::vector<std::size_t>& sizes, std::size_t micro_batch) : sizes_(sizes) {
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+      const std::string name = "layers." + std::to_string(i);
+      const Init normal{Init::Kind::normal, std::sqrt(2.0 / static_cast<double>(sizes[i]))};
+      this->units_.push_back({name,
+                              {{name + ".weight", {sizes[i + 1], sizes[i]}, normal, true},
+                               {name + ".bias", {sizes[i + 1]}, {}, false}}});
+      this->stages_.push_back({name, i});
+      outputs_.push_back(allocate<T>("shardmark::mlp::output", micro_batch * sizes[i + 1]));
+    }
+    const std::size_t widest = *std::max_element(sizes.begin() + 1, sizes.end());
+    for (auto& gradient : gradients_)
+      gradient = allocate<T>("shardmark::mlp::output_gradient", micro_batch * widest);
+  }
+
+  std::size_t terms_per_sample() const override { return sizes_.back(); }
+
+  double flops_per_sample() const override {
+    double weights = 0;
+    for (std::size_t i = 0; i + 1 < sizes_.size(); ++i) weights += 1.0 * sizes_[i] * sizes_[i + 1];
+    return 6 * weights;
+  }
+
+  void forward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
+               const Batch<T>& batch) override {
+    linear(exec, stage, parameters, batch);
+    relu_forward<T>(exec, output(stage, batch));
+  }
+
+  void loss(const Exec& exec, const UnitTensors<const T>& parameters, const Batch<T>& batch,
+            const Vector<double>& loss_sum) override {
+    linear(exec, last(), parameters, batch);
+    mean_squared_error<T>(exec, output(last(), batch), responses(batch), loss_sum);
+  }
+
+  void loss_and_backward(const Exec& exec, const UnitTensors<const T>& parameters,
+                         const UnitTensors<T>& gradients, const Batch<T>& batch,
+                         const Vector<double>& loss_sum) override {
+    linear(exec, last(), parameters, batch);
+    const Matrix<T> dy = output(last(), batch);
+    mean_squared_error_and_gradient<T>(exec, batch.loss_scale, dy, responses(batch), loss_sum);
+    linear_backward<T>(exec, dy, input(last(), batch), parameters.matrix(0), gradients.matrix(0),
+                       gradients.vector(1), input_gradient(last(), batch));
+  }
+
+  void backward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
+                const UnitTensors<T>& gradients, const Batch<T>& batch) override {
+    const Matrix<T> dy = input_gradient(stage + 1, batch);
+    relu_backward<T>(exec, output(stage, batch), dy);
+    linear_backward<T>(exec, dy, input(stage, batch), parameters.matrix(0), gradients.matrix(0),
+                       gradients.vector(1), input_gradient(stage, batch));
+  }
+
+ private:
+  std::size_t last() const { return outputs_.size() - 1; }
+  Matrix<T> output(std::size_t stage, const Batch<T>& batch) const {
+    return as_matrix<T>(outputs_[stage], batch.samples, sizes_[stage + 1]);
+  }
+  Matrix<const T> input(std::size_t stage, const Batch<T>& batch) const {
+    if (stage == 0) return as_matrix<const T>(batch.features, batch.samples, sizes_[0]);
+    return output(stage - 1, batch);
+  }
+  Matrix<const T> responses(const Batch<T>& batch) const {
+    return as_matrix<const T>(batch.responses, batch.samples, sizes_.back());
+  }
+  /// Of the input of `stage`; empty for the first, where nobody asks for it.
+  Matrix<T> input_gradient(std::size_t stage, const Batch<T>& batch) const {
+    if (stage == 0) return {};
+    return as_matrix<T>(gradients_[stage % 2], batch.samples, sizes_[stage]);
+  }
+  void linear(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
+              const Batch<T>& batch) const {
+    linear_forward<T>(exec, input(stage, batch), parameters.matrix(0), parameters.vector(1), {},
+                      output(stage, batch));
+  }
+
+  std::vector<std::size_t> sizes_;       // inputs of the layers, and the outputs of the last
+  std::vector<OwnedVector<T>> outputs_;  // of layer i, after its relu: (B, sizes[i + 1])
+  OwnedVector<T> gradients_[2];          // of the input of layer i, at i % 2: (B, sizes[i])
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Model<T>> make_mlp(const ModelConfig& config, std::size_t micro_batch) {
+  return std::make_unique<Mlp<T>>(config.sizes, micro_batch);
+}
+template std::unique_ptr<Model<float>> make_mlp(const ModelConfig&, std::size_t);
+template std::unique_ptr<Model<double>> make_mlp(const ModelConfig&, std::size_t);
+
+}  // namespace shardmark
