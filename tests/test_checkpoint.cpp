@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fstream>
+#include <limits>
+#include <set>
+
+#include "checkpoint/hdf5.hpp"
+#include "checkpoint_sample.hpp"
+
+namespace shardmark::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Checkpoint : public testing::Test {
+ protected:
+  /// Saves the sample with one range a rank.
+  std::string save(std::uint64_t step, Dtype dtype = Dtype::fp32, const Options& options = {},
+                   std::size_t keep = 0) {
+    Sample sample = make_sample(*comm, sample_tensors(dtype), Split::even, true);
+    sample.contents.state = state;
+    save_shared_file(*comm, folder.path(), step, sample.contents, options, keep);
+    return folder / file_name(step);
+  }
+  Error load_error(const std::string& path, const std::vector<Tensor>& tensors) {
+    Sample sample = make_sample(*comm, tensors, Split::even, false);
+    return error_of(*comm, [&] { load(*comm, path, sample.contents, {}); });
+  }
+  template <class Action>
+  void on_rank_0(Action action) {
+    if (comm->rank() == 0) action();
+    comm->barrier();
+  }
+
+  std::unique_ptr<Communicator> comm = make_world_communicator("mpi");
+  TemporaryFolder folder{*comm};
+  std::map<std::string, Value> state = {{"step", std::int64_t{-7}},
+                                        {"seed", std::numeric_limits<std::uint64_t>::max()},
+                                        {"loss_scale", 0.1},
+                                        {"deck", std::string("[model]\nname = \"größer\"\n")},
+                                        {"data/cursor", std::int64_t{1} << 40},
+                                        {"empty", std::string()}};
+};
+
+TEST(CheckpointBoxes, CoverARangeInOrderWithAtMostThreeOfAMatrix) {
+  const std::size_t rows = 5, columns = 4;
+  for (std::size_t begin = 0; begin <= rows * columns; ++begin)
+    for (std::size_t end = begin; end <= rows * columns; ++end) {
+      std::vector<std::size_t> elements;
+      const auto boxes = make_boxes({rows, columns}, begin, end);
+      EXPECT_LE(boxes.size(), 3u);
+      for (const Box& box : boxes) {
+        EXPECT_EQ(box.begin, begin + elements.size());
+        for (hsize_t i = 0; i < box.count[0]; ++i)
+          for (hsize_t j = 0; j < box.count[1]; ++j)
+            elements.push_back((box.start[0] + i) * columns + box.start[1] + j);
+      }
+      ASSERT_EQ(elements.size(), end - begin);
+      for (std::size_t i = 0; i < elements.size(); ++i) EXPECT_EQ(elements[i], begin + i);
+    }
+}
+
+TEST(CheckpointBoxes, ThreeDimensions) {
+  const auto boxes = make_boxes({3, 2, 4}, 3, 22);  // ends of a row, a slab, whole slabs, a row, a part
+  ASSERT_EQ(boxes.size(), 5u);
+  EXPECT_EQ(boxes[2].start, (std::vector<hsize_t>{1, 0, 0}));
+  EXPECT_EQ(boxes[2].count, (std::vector<hsize_t>{1, 2, 4}));
+  EXPECT_EQ(boxes[4].start, (std::vector<hsize_t>{2, 1, 0}));
+  EXPECT_EQ(boxes[4].count, (std::vector<hsize_t>{1, 1, 2}));
+}
+
+TEST_F(Checkpoint, RoundTripToOtherRanges) {
+  std::uint64_t step = 0;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::fp64})
+    for (const bool collective : {false, true})
+      for (const std::size_t largest_call : {std::size_t{1000}, std::size_t{1} << 30})
+        for (const Split split : {Split::even, Split::cyclic, Split::last_rank}) {
+          const Options options{collective, largest_call};
+          Sample saved = make_sample(*comm, sample_tensors(dtype), split, true);
+          saved.contents.state = state;
+          saved.contents.run = {{"ranks", std::int64_t{comm->size()}}};
+          const Report report = save_shared_file(*comm, folder.path(), ++step, saved.contents, options, 1);
+          EXPECT_EQ(report.bytes, (2 * (37 * 13 + 2) + 101 + 1) * size_of(dtype));
+          for (const Split other : {Split::cyclic, Split::every_rank}) {
+            Sample loaded = make_sample(*comm, sample_tensors(dtype), other, false);
+            load(*comm, folder / file_name(step), loaded.contents, options);
+            EXPECT_EQ(wrong_elements(loaded.contents), 0u);
+            if (other != Split::every_rank) verify_fingerprints(*comm, "file", loaded.contents);
+            EXPECT_EQ(loaded.contents.run, saved.contents.run);
+            auto expected = state;
+            expected["format_version"] = format_version;
+            EXPECT_EQ(loaded.contents.state, expected);
+          }
+        }
+}
+
+TEST_F(Checkpoint, StateAlone) {
+  const std::string path = save(3);
+  const auto found = read_state(*comm, path);
+  EXPECT_EQ(std::get<std::int64_t>(found.at("format_version")), 1);
+  EXPECT_EQ(std::get<std::string>(found.at("deck")), std::get<std::string>(state.at("deck")));
+  EXPECT_EQ(found.size(), state.size() + 1);
+}
+
+TEST_F(Checkpoint, SameContentsGiveTheSameBytes) {
+  const auto bytes_of = [&](const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(bytes_of(save(1)), bytes_of(save(2)));
+}
+
+TEST_F(Checkpoint, MissingExtraAndDifferentDatasetsAreErrorsByName) {
+  const std::string path = save(1);
+  auto tensors = sample_tensors(Dtype::fp32);
+  tensors.push_back({"optimizer/exp_avg_sq", "scale", {1}, Dtype::fp32});
+  Error error = load_error(path, tensors);
+  EXPECT_EQ(error.code(), ExitCode::usage);
+  EXPECT_TRUE(contains(error, "missing: /optimizer/exp_avg_sq/scale")) << error.what();
+  EXPECT_TRUE(contains(error, path));
+  EXPECT_FALSE(contains(error, "extra"));
+
+  tensors = sample_tensors(Dtype::fp32);
+  tensors.erase(tensors.begin() + 3);
+  error = load_error(path, tensors);
+  EXPECT_TRUE(contains(error, "extra: /model/scale")) << error.what();
+
+  tensors = sample_tensors(Dtype::fp32);
+  tensors[0].shape = {13, 37};
+  tensors[1].dtype = Dtype::fp64;
+  error = load_error(path, tensors);
+  EXPECT_TRUE(contains(error, "/model/wte.weight is float32 (37, 13) and not float32 (13, 37)"))
+      << error.what();
+  EXPECT_TRUE(contains(error, "/model/h.0.bias is float32 (2) and not float64 (2)")) << error.what();
+}
+
+TEST_F(Checkpoint, FilesThatAreNoCheckpoints) {
+  const auto tensors = sample_tensors(Dtype::fp32);
+  const auto expect = [&](const std::string& path, const std::string& text) {
+    const Error error = load_error(path, tensors);
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_TRUE(contains(error, path)) << error.what();
+    EXPECT_TRUE(contains(error, text)) << error.what();
+    const Error looked = error_of(*comm, [&] { read_state(*comm, path); });
+    EXPECT_STREQ(looked.what(), error.what());
+  };
+  expect(folder / "none.h5", "No such file");
+  on_rank_0([&] { std::ofstream(folder / "text.h5") << "not HDF5 at all"; });
+  expect(folder / "text.h5", "is not an HDF5 file");
+  on_rank_0([&] { std::ofstream(folder / "empty.h5"); });
+  expect(folder / "empty.h5", "is not an HDF5 file");
+  expect(folder.path(), "is not an HDF5 file");
+  on_rank_0([&] { create_alone(folder / "foreign.h5"); });
+  expect(folder / "foreign.h5", "is not a Shardmark checkpoint: it has no /state/format_version");
+  state["format_version"] = std::int64_t{2};
+  expect(save(1), "has format version 2; this program reads version 1");
+  state.erase("format_version");
+  for (const int part : {1, 4, 9}) {
+    const std::string path = save(2);
+    on_rank_0([&] { fs::resize_file(path, fs::file_size(path) * part / 10); });
+    expect(path, "is truncated");
+  }
+}
+
+TEST_F(Checkpoint, AFlippedBitNamesItsTensor) {
+  const std::string path = save(1);
+  on_rank_0([&] {
+    haddr_t offset = 0;
+    {
+      const File file = open_alone(path);
+      offset = H5Dget_offset(open_dataset(file, "/optimizer/exp_avg/wte.weight").get());
+    }
+    std::fstream bytes(path, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekg(static_cast<std::streamoff>(offset + 77));
+    const int byte = bytes.get();
+    bytes.seekp(static_cast<std::streamoff>(offset + 77));
+    bytes.put(static_cast<char>(byte ^ 4));
+  });
+  Sample loaded = make_sample(*comm, sample_tensors(Dtype::fp32), Split::cyclic, false);
+  load(*comm, path, loaded.contents, {});
+  const Error error = error_of(*comm, [&] { verify_fingerprints(*comm, path, loaded.contents); });
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_EQ(std::string(error.what()),
+            path + " is damaged: wrong fingerprint of /optimizer/exp_avg/wte.weight");
+}
+
+TEST_F(Checkpoint, CollectiveModeReadsBackBeforeTheName) {
+  Sample sample = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
+  sample.contents.tensors[2].fingerprint += 1;  // as if other data had reached the file
+  const Error error = error_of(
+      *comm, [&] { save_shared_file(*comm, folder.path(), 1, sample.contents, {.collective = true}, 0); });
+  EXPECT_TRUE(contains(error, "wrong fingerprint of /model/h.0.weight")) << error.what();
+  EXPECT_TRUE(scan(folder.path()).empty());
+}
+
+TEST_F(Checkpoint, KeepsTheNewestAndTheOneJustSaved) {
+  const auto steps = [&] {
+    std::vector<std::uint64_t> found;
+    for (const Found& file : scan(folder.path())) found.push_back(file.step);
+    comm->barrier();
+    return found;
+  };
+  EXPECT_TRUE(scan(folder / "nowhere").empty());
+  for (const std::uint64_t step : {100, 20, 300000000}) save(step);
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{20, 100, 300000000}));
+  on_rank_0([&] {
+    for (const char* name :
+         {".step_00000400.h5.partial", "step_00000500.h5.bak", "step_5.h5", "step_0000050x.h5", "notes.h5"})
+      std::ofstream(folder / name) << "x";
+  });
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{20, 100, 300000000}));
+  save(200, Dtype::fp32, {}, 2);
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{200, 300000000}));
+  EXPECT_FALSE(fs::exists(folder / ".step_00000400.h5.partial"));
+  EXPECT_TRUE(fs::exists(folder / "step_00000500.h5.bak"));
+  comm->barrier();
+  save(50, Dtype::fp32, {}, 1);
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{50}));
+}
+
+TEST_F(Checkpoint, AFailedSaveLeavesEarlierOnesAndOneErrorOnAllRanks) {
+  const std::string first = save(1, Dtype::fp32, {}, 1);
+  for (const bool collective : {false, true}) {
+    Sample bad = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
+    if (comm->rank() == comm->size() - 1) bad.contents.pieces.push_back({1, 0, 3, nullptr});
+    const Error error = error_of(*comm, [&] {
+      save_shared_file(*comm, folder.path(), 2, bad.contents, {.collective = collective}, 1);
+    });
+    EXPECT_TRUE(contains(error, "[0, 3) is outside of /model/h.0.bias")) << error.what();
+    EXPECT_TRUE(fs::exists(folder / ".step_00000002.h5.partial"));
+    ASSERT_EQ(scan(folder.path()).size(), 1u);
+    Sample loaded = make_sample(*comm, sample_tensors(Dtype::fp32), Split::cyclic, false);
+    load(*comm, first, loaded.contents, {});
+    EXPECT_EQ(wrong_elements(loaded.contents), 0u);
+    comm->barrier();
+  }
+  save(2, Dtype::fp32, {}, 1);
+  EXPECT_FALSE(fs::exists(folder / ".step_00000002.h5.partial"));
+  EXPECT_EQ(scan(folder.path()).front().path, folder / "step_00000002.h5");
+}
+
+TEST_F(Checkpoint, AFolderThatCannotBeMadeIsAnErrorOfAllRanks) {
+  on_rank_0([&] { std::ofstream(folder / "file") << "x"; });
+  Sample sample = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
+  const Error error =
+      error_of(*comm, [&] { save_shared_file(*comm, folder / "file", 1, sample.contents, {}, 0); });
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_TRUE(contains(error, folder / "file")) << error.what();
+}
+
+}  // namespace
+}  // namespace shardmark::checkpoint
