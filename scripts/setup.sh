@@ -71,7 +71,7 @@ missing_packages() {
   local packages command package met
   while IFS=: read -r packages command; do
     met=no
-    if [[ -n $command ]] && command -v ${command// /} >/dev/null; then met=yes; fi
+    if [[ -n $command ]] && command -v "${command// /}" >/dev/null; then met=yes; fi
     for package in $packages; do
       if [[ $met == yes ]]; then break; fi
       if installed "$package"; then met=yes; fi
@@ -93,8 +93,8 @@ as_root() {
 
 if [[ ${#missing[@]} -gt 0 && $install == yes ]] && command -v apt-get >/dev/null; then
   say "installing ${missing[*]}"
-  apt="apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
-  if as_root $apt update >&2 && as_root $apt install --yes --no-install-recommends "${missing[@]}" >&2; then
+  apt=(apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  if as_root "${apt[@]}" update >&2 && as_root "${apt[@]}" install --yes --no-install-recommends "${missing[@]}" >&2; then
     missing=()
   else
     say "the installation failed"
@@ -119,7 +119,11 @@ if [[ ! -f $build/CMakeCache.txt ]] && command -v ninja >/dev/null; then
 fi
 # A configured folder configures itself again where a CMake file changed.
 if [[ ${#cmake_options[@]} -gt 0 || ! -f $build/build.ninja && ! -f $build/Makefile ]]; then
-  cmake -S "$top" -B "$build" ${cmake_options[@]+"${cmake_options[@]}"} >&2 || explain_missing
+  if ! cmake -S "$top" -B "$build" ${cmake_options[@]+"${cmake_options[@]}"} >&2; then
+    # What a first try did not find must be looked for again.
+    if [[ ! -f $build/build.ninja && ! -f $build/Makefile ]]; then rm -f "$build/CMakeCache.txt"; fi
+    explain_missing
+  fi
 fi
 
 # Kokkos needs about 1.5 GB a compile job.

@@ -9,7 +9,8 @@
 
 find_package(Kokkos CONFIG QUIET)
 shardmark_require(Kokkos_FOUND
-  "Kokkos was not found: install libtrilinos-kokkos-dev and libtrilinos-kokkos-kernels-dev, or give -DKokkos_ROOT=FOLDER.")
+  "Kokkos was not found: install libtrilinos-kokkos-dev and libtrilinos-kokkos-kernels-dev, or give \
+-DKokkos_ROOT=FOLDER.")
 if(Kokkos_VERSION VERSION_LESS 3.4)
   message(FATAL_ERROR "Kokkos ${Kokkos_VERSION} in ${Kokkos_DIR} is too old: install Kokkos 3.4 or newer "
                       "(libtrilinos-kokkos-dev), or give its folder by -DKokkos_ROOT=FOLDER.")
@@ -91,6 +92,15 @@ foreach(library BLAS MKL CUBLAS)
     list(APPEND kernels_blas ${library})
   endif()
 endforeach()
+list(FIND kernels_blas CUBLAS kernels_cublas)
+if(NOT kernels_blas OR Kokkos_ENABLE_CUDA AND kernels_cublas EQUAL -1)
+  message(FATAL_ERROR "Kokkos Kernels in ${kernels_folder} was built without the BLAS that matrix products need: "
+                      "build it with -DKokkosKernels_ENABLE_TPL_BLAS=ON (and _CUBLAS=ON for CUDA).")
+endif()
+
+if(NOT KokkosKernels_VERSION)
+  set(KokkosKernels_VERSION "of the same package")
+endif()
 string(REPLACE ";" " " kokkos_devices "${Kokkos_DEVICES}")
 string(REPLACE ";" " " kernels_blas "${kernels_blas}")
 set(kokkos_summary "${Kokkos_VERSION}, ${kokkos_devices}, in ${Kokkos_DIR}")
