@@ -5,10 +5,12 @@
 #include <cstdio>
 
 #include "core/runtime.hpp"
+#include "layers/blas.hpp"
 
 // Every test executable runs under MPI: rank 0 reports, other ranks report failures only, and a failure on
 // any rank fails the job.
 int main(int argc, char** argv) {
+  shardmark::restart_with_fitting_blas_kernels(argv);
   testing::InitGoogleTest(&argc, argv);
   shardmark::Runtime runtime(argc, argv);
   if (runtime.rank() != 0) {

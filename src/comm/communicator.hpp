@@ -173,4 +173,10 @@ std::unique_ptr<Communicator> make_world_communicator(const std::string& backend
                                                       std::size_t largest_count = default_largest_count);
 std::vector<std::string> comm_backends();
 
+/// The first line of what the MPI library says of itself.
+std::string mpi_library_version();
+/// The component behind MPI-IO ("ompio", "romio …"), found by opening a temporary file; "unknown" where it
+/// does not tell.
+std::string mpi_io_component();
+
 }  // namespace shardmark

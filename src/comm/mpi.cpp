@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "comm/mpi_call.hpp"
 
@@ -212,6 +215,35 @@ void MpiCommunicator::host_all_reduce_bytes(void* data, std::size_t n, Dtype dty
     SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, at(data, begin, dtype), count, mpi_type(dtype),
                                 op_of(dtype, op), comm_.get()));
   });
+}
+
+std::string mpi_library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  SHARDMARK_MPI(MPI_Get_library_version(text, &length));
+  const std::string version(text, length);
+  return version.substr(0, version.find_first_of("\n\0"));
+}
+
+std::string mpi_io_component() {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("shardmark-io-" + std::to_string(getpid()));
+  MPI_File file;
+  const int mode = MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE;
+  if (MPI_File_open(MPI_COMM_SELF, path.c_str(), mode, MPI_INFO_NULL, &file) != MPI_SUCCESS) return "unknown";
+  MPI_Info info;
+  SHARDMARK_MPI(MPI_File_get_info(file, &info));
+  int keys = 0;
+  SHARDMARK_MPI(MPI_Info_get_nkeys(info, &keys));
+  std::string component = mpi_library_version().find("Open MPI") != std::string::npos ? "ompio" : "unknown";
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1] = "";
+    SHARDMARK_MPI(MPI_Info_get_nthkey(info, i, key));
+    if (std::string(key).rfind("romio", 0) == 0) component = "romio";
+  }
+  SHARDMARK_MPI(MPI_Info_free(&info));
+  SHARDMARK_MPI(MPI_File_close(&file));
+  return component;
 }
 
 std::vector<std::string> comm_backends() {

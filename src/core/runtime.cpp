@@ -31,6 +31,10 @@ Runtime::~Runtime() {
   MPI_Finalize();
 }
 
+void Runtime::barrier() const {
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 void Runtime::abort(int code) const {
   MPI_Abort(MPI_COMM_WORLD, code);
   std::exit(code);

@@ -18,6 +18,10 @@ class Runtime {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// Waits for all ranks: output is flushed before it, since launchers end the others at the first non-zero
+  /// exit.
+  void barrier() const;
+
   /// Ends the whole job with `code` now, for an error that other ranks do not know of. Does not return.
   [[noreturn]] void abort(int code) const;
 

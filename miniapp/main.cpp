@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <map>
+
+#include "commands.hpp"
+#include "core/runtime.hpp"
+#include "layers/blas.hpp"
+
+namespace shardmark {
+namespace {
+
+ExitCode parse_and_run(int argc, char** argv, bool speaks) {
+  CLI::App app(
+      "Shardmark: sharded training (FSDP, ZeRO) on Kokkos, MPI and parallel HDF5.\n"
+      "Exit codes: 0 valid, 1 invalid, 2 bad deck or arguments, 3 environment, 75 stopped: run again.");
+  app.set_version_flag("--version", SHARDMARK_VERSION);
+  app.require_subcommand(1);
+  CLI::App& train = *app.add_subcommand("train", "Train the model of a deck; run it under mpirun or srun");
+  CLI::App& info = *app.add_subcommand("info", "Versions, back ends and machine");
+  const std::map<const CLI::App*, Command> commands = {{&train, add_train(train)}, {&info, add_info(info)}};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    if (speaks) app.exit(success);
+    return ExitCode::success;
+  } catch (const CLI::ParseError& error) {
+    if (speaks) app.exit(error);
+    return ExitCode::usage;
+  }
+  return commands.at(app.get_subcommands().front())();
+}
+
+/// Errors that all ranks share are printed once and leave in order; an error of this rank alone ends the job.
+ExitCode run_and_report(int argc, char** argv, const Runtime& runtime) {
+  try {
+    return parse_and_run(argc, argv, runtime.rank() == 0);
+  } catch (const Error& error) {
+    if (runtime.rank() == 0 || !error.everywhere()) {
+      std::fflush(stdout);
+      std::fprintf(stderr, "shardmark: rank %d: %s\n", runtime.rank(), error.what());
+      if (error.code() == ExitCode::invalid) std::printf("RESULT: INVALID: %s\n", error.what());
+    }
+    if (!error.everywhere()) runtime.abort(static_cast<int>(error.code()));
+    return error.code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "shardmark: rank %d: internal error: %s\n", runtime.rank(), error.what());
+    runtime.abort(static_cast<int>(ExitCode::environment));
+  }
+}
+
+}  // namespace
+}  // namespace shardmark
+
+int main(int argc, char** argv) {
+  shardmark::restart_with_fitting_blas_kernels(argv);
+  try {
+    shardmark::Runtime runtime(argc, argv);
+    const shardmark::ExitCode code = shardmark::run_and_report(argc, argv, runtime);
+    std::fflush(nullptr);
+    runtime.barrier();
+    return static_cast<int>(code);
+  } catch (const shardmark::Error& error) {
+    std::fprintf(stderr, "shardmark: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "commands.hpp"
+#include "train/run.hpp"
+
+namespace shardmark {
+
+Command add_train(CLI::App& app) {
+  auto options = std::make_shared<RunOptions>();
+  app.add_option("deck", options->deck,
+                 "TOML deck, for example inputs/tiny.toml; inputs/reference.toml lists every key")
+      ->required();
+  app.add_option("--set", options->overrides,
+                 "section.key=value: overrides a key of the deck; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--resume", options->resume.from,
+                 "auto: go on from the newest checkpoint, from step 0 where there is none; or a file");
+  app.add_option("--progress", options->progress, "line, rows, or auto: a line on a terminal without a launcher")
+      ->check(CLI::IsMember({"auto", "line", "rows"}));
+  app.add_flag("--allow-new-data", options->resume.allow_new_data,
+               "resume although the data differ from the checkpoint's");
+  app.add_flag("--skip-damaged", options->resume.skip_damaged,
+               "with --resume auto: pass over damaged checkpoints to the next older one");
+  return [options] { return run_training(*options); };
+}
+
+}  // namespace shardmark

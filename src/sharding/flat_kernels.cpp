@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/flat_kernels.hpp"
+
+#include "core/fingerprint.hpp"
+#include "core/rng.hpp"
+
+namespace shardmark {
+
+namespace {
+Kokkos::RangePolicy<Exec> over(const Exec& exec, std::size_t n) {
+  return Kokkos::RangePolicy<Exec>(exec, 0, n);
+}
+}  // namespace
+
+template <class T>
+void fill_zero(const Exec& exec, const Vector<T>& data) {
+  Kokkos::parallel_for(
+      "shardmark::flat_kernels::fill_zero", over(exec, data.extent(0)),
+      KOKKOS_LAMBDA(const std::size_t i) { data(i) = T(0); });
+}
+
+template <class T>
+void copy(const Exec& exec, const Vector<T>& from, const Vector<T>& to) {
+  Kokkos::parallel_for(
+      "shardmark::flat_kernels::copy", over(exec, to.extent(0)),
+      KOKKOS_LAMBDA(const std::size_t i) { to(i) = from(i); });
+}
+
+template <class T>
+void add(const Exec& exec, const Vector<T>& from, const Vector<T>& to) {
+  Kokkos::parallel_for(
+      "shardmark::flat_kernels::add", over(exec, to.extent(0)),
+      KOKKOS_LAMBDA(const std::size_t i) { to(i) += from(i); });
+}
+
+template <class T>
+void draw_weights(const Exec& exec, const Parameter& parameter, std::uint64_t seed, const Segment& segment,
+                  const Vector<T>& out) {
+  if (parameter.init.kind != Init::Kind::normal) {
+    const T value = parameter.init.kind == Init::Kind::ones ? T(1) : T(0);
+    Kokkos::parallel_for(
+        "shardmark::flat_kernels::set", over(exec, out.extent(0)),
+        KOKKOS_LAMBDA(const std::size_t i) { out(i) = value; });
+    return;
+  }
+  const double deviation = parameter.init.standard_deviation;
+  const std::uint64_t key = stream_key(seed, parameter.name);
+  const std::size_t first = segment.begin;
+  Kokkos::parallel_for(
+      "shardmark::flat_kernels::draw_weights", over(exec, out.extent(0)), KOKKOS_LAMBDA(const std::size_t i) {
+        out(i) = static_cast<T>(deviation * Philox(key, first + i).normal());
+      });
+}
+
+template <class T>
+std::uint64_t fingerprint(const Exec& exec, const Vector<const T>& data, std::size_t first) {
+  std::uint64_t sum = 0;
+  Kokkos::parallel_reduce(
+      "shardmark::flat_kernels::fingerprint", over(exec, data.extent(0)),
+      KOKKOS_LAMBDA(const std::size_t i, std::uint64_t& partial) {
+        partial += fingerprint_term(first + i, data(i));
+      },
+      sum);
+  return sum;
+}
+
+#define SHARDMARK_INSTANTIATE(T)                                                           \
+  template void fill_zero(const Exec&, const Vector<T>&);                                  \
+  template void copy(const Exec&, const Vector<T>&, const Vector<T>&);                     \
+  template void add(const Exec&, const Vector<T>&, const Vector<T>&);                      \
+  template void draw_weights(const Exec&, const Parameter&, std::uint64_t, const Segment&, \
+                             const Vector<T>&);                                            \
+  template std::uint64_t fingerprint(const Exec&, const Vector<const T>&, std::size_t);
+SHARDMARK_INSTANTIATE(float)
+SHARDMARK_INSTANTIATE(double)
+#undef SHARDMARK_INSTANTIATE
+
+}  // namespace shardmark

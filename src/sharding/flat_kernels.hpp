@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/parameter.hpp"
+#include "core/shard_layout.hpp"
+#include "core/types.hpp"
+
+namespace shardmark {
+
+/// Kernels over flat buffers. All run on `exec` and do not fence, but for fingerprint().
+
+template <class T>
+void fill_zero(const Exec& exec, const Vector<T>& data);
+
+template <class T>
+void copy(const Exec& exec, const Vector<T>& from, const Vector<T>& to);
+
+/// to += from
+template <class T>
+void add(const Exec& exec, const Vector<T>& from, const Vector<T>& to);
+
+/// The first weights of a segment: element i of the parameter is a function of (seed, name, i) alone.
+template <class T>
+void draw_weights(const Exec& exec, const Parameter& parameter, std::uint64_t seed, const Segment& segment,
+                  const Vector<T>& out);
+
+/// The sum of the fingerprint terms of elements [first, first + n) of a tensor; see [Note: Fingerprint].
+template <class T>
+std::uint64_t fingerprint(const Exec& exec, const Vector<const T>& data, std::size_t first);
+
+}  // namespace shardmark

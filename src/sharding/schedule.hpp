@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sharding/strategy.hpp"
+
+namespace shardmark {
+
+/// [Note: Schedule] A step is a list of (verb, index), made once from the strategy, the prefetch depth and
+/// the micro-batches. The trainer carries it out, the ledger counts its traffic: nobody else decides what
+/// happens when.
+enum class Verb {
+  begin_micro_batch,  ///< index: micro-batch
+  unshard,            ///< index: unit. Starts the all-gather
+  wait_unsharded,
+  forward,  ///< index: stage
+  loss,     ///< the last stage, with its own backward when training
+  backward,
+  reshard,         ///< index: unit. Gives the gathered parameters up
+  open_gradients,  ///< index: unit. A zeroed buffer for the whole unit's gradients
+  reduce,          ///< index: unit. Starts the reduce-scatter over the shard group
+  wait_reduced,
+  all_reduce,  ///< index: unit. Starts the all-reduce over the replica group
+  wait_all_reduced
+};
+
+struct Action {
+  Verb verb;
+  std::size_t index;
+  bool operator==(const Action&) const = default;
+};
+
+/// What the schedule needs to know; integers only, no layer and no communicator.
+struct ScheduleInput {
+  std::vector<std::size_t> unit_of_stage;  ///< in forward order; the last stage is the loss
+  std::vector<bool> is_root;               ///< by unit
+  Strategy strategy;
+  int shard_size = 1;
+  int replicas = 1;
+  int prefetch = 1;              ///< k
+  int reductions_in_flight = 1;  ///< r
+  std::size_t micro_batches = 1;
+};
+
+/// One optimizer step. Guarantees: besides the root, at most k + 1 units are unsharded at a time where the
+/// strategy reshards after forward; at most r of their reductions are in flight; nothing is in flight at the
+/// end.
+std::vector<Action> make_training_schedule(const ScheduleInput& input);
+
+/// Forward and loss only, for `micro_batches` micro-batches.
+std::vector<Action> make_evaluation_schedule(const ScheduleInput& input);
+
+/// How often `verb` is done to unit `unit`.
+std::size_t count(const std::vector<Action>& schedule, Verb verb, std::size_t unit);
+
+}  // namespace shardmark

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace shardmark {
+
+class Deck;
+
+/// [Note: Strategies] What a strategy keeps whole and what it shards over the shard group. ZeRO: S.
+/// Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", SC 2020; FSDP:
+/// Y. Zhao et al., VLDB 2023.
+struct Strategy {
+  enum class ShardGroup { one, all, chosen };  ///< S = 1, S = P, or parallel.shard_size
+
+  const char* name;
+  const char* alias;
+  ShardGroup shard_group;
+  bool parameters_whole;  ///< between steps; else only while a unit is unsharded
+  bool gradients_whole;   ///< a full buffer, reduced once a step; else reduced every micro-batch into shards
+  bool reshard_after_forward;  ///< gather again for the backward pass
+};
+
+inline constexpr std::array strategies = {
+    Strategy{"ddp", "no_shard", Strategy::ShardGroup::one, true, true, false},
+    Strategy{"zero1", "zero1", Strategy::ShardGroup::all, true, true, false},
+    Strategy{"zero2", "shard_grad_op", Strategy::ShardGroup::all, false, false, false},
+    Strategy{"zero3", "full_shard", Strategy::ShardGroup::all, false, false, true},
+    Strategy{"hybrid", "hsdp", Strategy::ShardGroup::chosen, false, false, true},
+};
+
+/// The [parallel] section.
+struct ParallelConfig {
+  Strategy strategy;   ///< with parallel.reshard_after_forward put in
+  int shard_size = 0;  ///< hybrid: ranks of a shard group, 0 = a node
+  int prefetch = 1;    ///< k: units gathered ahead of the one in use
+
+  /// r: reductions in flight.
+  int reductions_in_flight() const { return prefetch > 1 ? prefetch : 1; }
+  /// S for P ranks, or 0 where it is left to the node.
+  int shard_size_for(int ranks) const;
+};
+
+ParallelConfig read_parallel_config(Deck& deck);
+
+}  // namespace shardmark

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "checkpoint/format.hpp"
+#include "comm/communicator.hpp"
+#include "layers/blas.hpp"
+#include "train/report.hpp"
+
+namespace shardmark {
+
+namespace {
+
+std::string processor() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+std::string dotted(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+}  // namespace
+
+nlohmann::ordered_json describe_build() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  nlohmann::ordered_json build;
+  build["shardmark"] = SHARDMARK_VERSION;
+  build["compiler"] = __VERSION__;
+  build["kokkos"] = dotted(KOKKOS_VERSION);
+  build["execution_space"] = Exec::name();
+  build["memory_space"] = MemorySpace::name();
+  build["threads"] = Exec().concurrency();
+  build["device"] = exec_is_host ? "host" : Exec::name();
+  build["blas"] = blas_description();
+  build["mpi"] = mpi_library_version();
+  build["mpi_io"] = mpi_io_component();
+  build["hdf5"] = checkpoint::hdf5_version();
+  build["comm_backends"] = comm_backends();
+  build["host"] = host;
+  build["processor"] = processor();
+  build["cores"] = std::thread::hardware_concurrency();
+  return build;
+}
+
+}  // namespace shardmark

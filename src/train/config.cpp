@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/config.hpp"
+
+#include <limits>
+
+#include "comm/communicator.hpp"
+#include "core/deck.hpp"
+
+namespace shardmark {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+ModelConfig read_model(Deck& deck) {
+  ModelConfig model;
+  model.kind = deck.choice("model.kind", "gpt", {"gpt", "mlp"});
+  model.layers = deck.count("model.layers", 2, 1);
+  model.width = deck.count("model.width", 64, 1);
+  model.heads = deck.count("model.heads", 4, 1);
+  model.context = deck.count("model.context", 64, 1);
+  model.vocab = deck.count("model.vocab", 256, 1);
+  model.tie_embeddings = deck.boolean("model.tie_embeddings", true);
+  model.sizes = deck.counts("model.sizes", {32, 64, 64, 8});
+  return model;
+}
+
+PrecisionConfig read_precision(Deck& deck) {
+  PrecisionConfig precision;
+  const std::string param = deck.choice("precision.param", "fp32", {"fp32", "fp64"});
+  const std::string reduce = deck.choice("precision.reduce", "auto", {"auto", "fp32", "fp64"});
+  if (reduce != "auto" && reduce != param)
+    deck.fail("precision.reduce", "must be auto or the same as precision.param, " + param);
+  precision.param = param == "fp32" ? Dtype::fp32 : Dtype::fp64;
+  precision.reduce = precision.param;
+  return precision;
+}
+
+OptimizerConfig read_optimizer(Deck& deck) {
+  OptimizerConfig optimizer;
+  optimizer.kind = deck.choice("optimizer.kind", "adamw", {"adamw", "sgd"});
+  optimizer.lr = deck.real("optimizer.lr", 1e-3, 0, infinity);
+  const auto betas = deck.reals("optimizer.betas", {0.9, 0.95}, 0, 1);
+  optimizer.beta1 = betas[0];
+  optimizer.beta2 = betas[1];
+  optimizer.eps = deck.real("optimizer.eps", 1e-8, 0, infinity);
+  optimizer.momentum = deck.real("optimizer.momentum", 0.9, 0, 1);
+  optimizer.weight_decay = deck.real("optimizer.weight_decay", 0.1, 0, infinity);
+  optimizer.clip = deck.real("optimizer.clip", 1.0, 0, infinity);
+  return optimizer;
+}
+
+ScheduleConfig read_schedule(Deck& deck) {
+  ScheduleConfig schedule;
+  schedule.kind = deck.choice("schedule.kind", "cosine", {"constant", "linear", "cosine"});
+  schedule.warmup = deck.count("schedule.warmup", 5);
+  schedule.min_lr = deck.real("schedule.min_lr", 1e-4, 0, infinity);
+  return schedule;
+}
+
+DataConfig read_data(Deck& deck) {
+  DataConfig data;
+  data.kind = deck.choice("data.kind", "bytes", {"bytes", "tokens", "markov", "teacher"});
+  data.path = deck.texts("data.path", {"src"});
+  data.validation = deck.real("data.validation", 0.05, 0, 0.9);
+  data.validation_samples = deck.count("data.validation_samples", 64);
+  data.states = deck.count("data.states", 32, 2);
+  data.successors = deck.count("data.successors", 4, 1);
+  return data;
+}
+
+TrainConfig read_train(Deck& deck) {
+  TrainConfig train;
+  train.steps = deck.count("train.steps", 20);
+  train.global_batch = deck.count("train.global_batch", 8, 1);
+  train.micro_batch = deck.count("train.micro_batch", 4, 1);
+  train.seed = deck.count("train.seed", 1);
+  train.eval_every = deck.count("train.eval_every", 10);
+  train.log_every = deck.count("train.log_every", 1, 1);
+  train.timing_warmup = deck.count("train.timing_warmup", 2);
+  train.peak_flops = deck.real("train.peak_flops", 0, 0, infinity);
+  return train;
+}
+
+CheckpointConfig read_checkpoint(Deck& deck) {
+  CheckpointConfig checkpoint;
+  checkpoint.dir = deck.text("checkpoint.dir", "");
+  checkpoint.every = deck.count("checkpoint.every", 0);
+  checkpoint.at_start = deck.boolean("checkpoint.at_start", false);
+  checkpoint.keep = deck.count("checkpoint.keep", 2);
+  checkpoint.collective =
+      deck.choice("checkpoint.transfer", "independent", {"independent", "collective"}) == "collective";
+  checkpoint.check_free_space = deck.boolean("checkpoint.check_free_space", true);
+  return checkpoint;
+}
+
+}  // namespace
+
+RunConfig read_run_config(Deck& deck) {
+  RunConfig run;
+  run.model = read_model(deck);
+  run.parallel = read_parallel_config(deck);
+  run.precision = read_precision(deck);
+  run.optimizer = read_optimizer(deck);
+  run.schedule = read_schedule(deck);
+  run.data = read_data(deck);
+  run.train = read_train(deck);
+  run.checkpoint = read_checkpoint(deck);
+  run.comm_backend = deck.choice("comm.backend", "mpi", comm_backends());
+  run.output_dir = deck.text("output.dir", "runs/out");
+  deck.check_unknown();
+
+  const bool regression = run.data.kind == "teacher";
+  if (regression != (run.model.kind == "mlp"))
+    deck.fail("data.kind", regression ? "needs model.kind = \"mlp\""
+                                      : "needs model.kind = \"gpt\"; an mlp learns from \"teacher\"");
+  if (run.checkpoint.dir.empty()) run.checkpoint.dir = run.output_dir + "/checkpoints";
+  return run;
+}
+
+bool must_match_on_resume(const std::string& key) {
+  if (key == "data.path") return false;
+  return key.rfind("model.", 0) == 0 || key.rfind("data.", 0) == 0 || key == "train.seed" ||
+         key == "optimizer.kind" || key == "precision.param";
+}
+
+}  // namespace shardmark

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/report.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+namespace shardmark {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json number_or_null(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json to_json(const MemoryBytes& bytes) {
+  Json object;
+  for (std::size_t i = 0; i < bytes.size(); ++i) object[memory_class_names[i]] = bytes[i];
+  return object;
+}
+
+Json to_json(const std::array<Traffic, collective_names.size()>& traffic) {
+  Json object;
+  for (std::size_t i = 0; i < traffic.size(); ++i)
+    object[collective_names[i]] = {{"calls", traffic[i].calls}, {"bytes", traffic[i].bytes}};
+  return object;
+}
+
+Json to_json(const Summary& summary) {
+  if (summary.count == 0) return nullptr;
+  return {
+      {"median", summary.median}, {"min", summary.least}, {"max", summary.most}, {"count", summary.count}};
+}
+
+}  // namespace
+
+FigureOfMerit figure_of_merit(const RunRecord& record) {
+  std::vector<double> rates;
+  for (double seconds : record.step_seconds) rates.push_back(record.items_per_step / seconds);
+  FigureOfMerit figure;
+  figure.items_per_second = summarize(rates);
+  if (record.items_per_step > 0)
+    figure.model_flops_per_second =
+        record.model_flops_per_step * figure.items_per_second.median / record.items_per_step;
+  return figure;
+}
+
+void write_report(const std::string& path, const Deck& deck, const RunConfig& config, const RunRecord& record,
+                  const std::string& item_name) {
+  const FigureOfMerit figure = figure_of_merit(record);
+  Json report;
+  report["result"] = record.result;
+  report["build"] = describe_build();
+  report["mesh"] = record.mesh;
+  report["strategy"] = config.parallel.strategy.name;
+  report["precision"] = {{"param", name_of(config.precision.param)},
+                         {"reduce", name_of(config.precision.reduce)}};
+  report["data"] = record.data;
+  report["parameters"] = record.parameters;
+  report["steps"] = record.steps;
+  report["loss"] = {{"final", number_or_null(record.final_loss)},
+                    {"validation", number_or_null(record.validation_loss)},
+                    {"lowest_possible", number_or_null(record.lowest_loss)}};
+  report[item_name + "_per_second"] = to_json(figure.items_per_second);
+  report["model_flops_per_second"] = figure.model_flops_per_second;
+  report["peak_flops_per_second"] = number_or_null(record.peak_flops);
+  report["step_seconds"] = to_json(summarize(record.step_seconds));
+  report["gemm_share_of_step"] = number_or_null(record.gemm_share);
+  report["memory_rank0_bytes"] = {{"predicted", to_json(record.memory_predicted)},
+                                  {"measured_peak", to_json(record.memory_measured)},
+                                  {"resident_peak", record.peak_resident}};
+  report["traffic_rank0"] = {{"predicted", to_json(record.traffic_predicted)},
+                             {"measured", to_json(record.traffic_measured)}};
+  report["checkpoint"] = {{"last", record.last_checkpoint}, {"save_seconds", record.save_seconds}};
+  report["deck"] = deck.effective();
+
+  const std::string fresh = path + ".new";
+  std::ofstream out(fresh);
+  out << report.dump(2) << std::endl;
+  std::error_code failure;
+  if (out) std::filesystem::rename(fresh, path, failure);
+  if (!out || failure) throw EnvironmentError(path + ": can't be written");
+}
+
+}  // namespace shardmark

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/deck.hpp"
+#include "train/config.hpp"
+#include "train/ledger.hpp"
+#include "train/metrics.hpp"
+
+namespace shardmark {
+
+/// Versions, back ends and machine: what `shardmark info` prints and each report holds.
+nlohmann::ordered_json describe_build();
+
+/// What a run leaves for its report.
+struct RunRecord {
+  std::vector<std::string> mesh;
+  std::string data;
+  std::uint64_t parameters = 0;
+  MemoryBytes memory_predicted = {}, memory_measured = {};  ///< of this rank; predicted: model state only
+  std::uint64_t peak_resident = 0;
+  std::array<Traffic, collective_names.size()> traffic_predicted = {},
+                                               traffic_measured = {};  ///< a step's x steps
+  std::vector<double> step_seconds;                                    ///< timed steps only
+  double items_per_step = 0;
+  double model_flops_per_step = 0;
+  double peak_flops = 0;  ///< FLOP/s of all ranks that MFU refers to; NaN = unknown
+  double gemm_share = 0;  ///< of the timed steps' time, this rank; NaN where it can't be told
+  double final_loss = 0, validation_loss = 0, lowest_loss = 0;
+  std::uint64_t steps = 0;
+  std::string last_checkpoint;
+  double save_seconds = 0;
+  std::string result;  ///< "VALID", or "INVALID: reason"
+};
+
+/// Rates over the timed steps, as medians.
+struct FigureOfMerit {
+  Summary items_per_second;
+  double model_flops_per_second = 0;
+};
+FigureOfMerit figure_of_merit(const RunRecord& record);
+
+/// Writes report.json, whole or not at all. Throws EnvironmentError.
+void write_report(const std::string& path, const Deck& deck, const RunConfig& config, const RunRecord& record,
+                  const std::string& item_name);
+
+}  // namespace shardmark

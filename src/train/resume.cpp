@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/resume.hpp"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "train/config.hpp"
+
+namespace shardmark {
+
+namespace {
+
+/// Key and literal of every line of Deck::effective().
+std::map<std::string, std::string> parse_effective(const std::string& text) {
+  std::map<std::string, std::string> values;
+  std::istringstream lines(text);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    if (line.front() == '[') {
+      section = line.substr(1, line.size() - 2);
+    } else if (const auto equals = line.find(" = "); equals != std::string::npos) {
+      values[section + "." + line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return values;
+}
+
+/// The checkpoints of a folder, as rank 0 sees them.
+std::vector<std::string> newest_first(const Communicator& world, const std::string& folder) {
+  std::string listing;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    for (const auto& found : checkpoint::scan(folder)) listing = found.path + "\n" + listing;
+  });
+  std::istringstream lines(world.host_broadcast(listing, 0));
+  std::vector<std::string> paths;
+  for (std::string path; std::getline(lines, path);) paths.push_back(path);
+  return paths;
+}
+
+}  // namespace
+
+std::optional<ResumePoint> resume(const Communicator& world, const std::string& folder,
+                                  const ResumeOptions& options,
+                                  const std::function<void(const ResumePoint&)>& load) {
+  const auto open_and_load = [&](const std::string& path) {
+    ResumePoint point{path, checkpoint::read_state(world, path)};
+    load(point);
+    return point;
+  };
+  if (!options.from.empty() && options.from != "auto") return open_and_load(options.from);
+
+  std::vector<std::string> paths = newest_first(world, folder);
+  if (!paths.empty() && options.from.empty())
+    throw DeckError(
+        fmt::format("{} holds checkpoints already ({}): go on from them with --resume auto, or choose "
+                    "another output.dir or checkpoint.dir",
+                    folder, paths.front()));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    try {
+      return open_and_load(paths[i]);
+    } catch (const Error& error) {
+      const bool older = i + 1 < paths.size();
+      if (error.code() != ExitCode::environment) throw;
+      if (older && options.skip_damaged) continue;
+      throw Error(ExitCode::environment,
+                  older ? fmt::format("{}; the next older checkpoint is {}: --skip-damaged resumes from it",
+                                      error.what(), paths[i + 1])
+                        : fmt::format("{}; there is no older checkpoint", error.what()),
+                  true);
+    }
+  }
+  return std::nullopt;
+}
+
+void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t data_fingerprint,
+                      const ResumeOptions& options) {
+  const auto stored = parse_effective(std::get<std::string>(point.state.at("deck")));
+  std::string differences;
+  for (const auto& [key, value] : deck.values()) {
+    const auto it = stored.find(key);
+    const bool data = key.rfind("data.", 0) == 0;
+    if (!must_match_on_resume(key) || (data && options.allow_new_data)) continue;
+    if (it == stored.end() || it->second != value)
+      differences += fmt::format("{}{} = {} (the checkpoint has {})", differences.empty() ? "" : ", ", key,
+                                 value, it == stored.end() ? "no such key" : it->second);
+  }
+  if (!differences.empty()) throw DeckError(fmt::format("{} is of another run: {}", point.path, differences));
+  if (std::get<std::uint64_t>(point.state.at("data_fingerprint")) != data_fingerprint &&
+      !options.allow_new_data)
+    throw DeckError(
+        fmt::format("{} was trained on other data (the contents of data.path differ): --allow-new-data "
+                    "goes on with these",
+                    point.path));
+}
+
+}  // namespace shardmark

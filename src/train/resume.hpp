@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "checkpoint/format.hpp"
+#include "core/deck.hpp"
+
+namespace shardmark {
+
+/// What the command line says about going on from a checkpoint.
+struct ResumeOptions {
+  std::string from;  ///< empty: a fresh run; "auto": the newest checkpoint of the folder, if any; else a file
+  bool allow_new_data = false;
+  bool skip_damaged = false;
+};
+
+/// A file to resume from, with its /state.
+struct ResumePoint {
+  std::string path;
+  std::map<std::string, checkpoint::Value> state;
+};
+
+/// Resumes as the options say: calls load(point) for the file named or for the newest one of the folder.
+/// Returns the point that was loaded, or nothing for a fresh start. Collective. Throws DeckError where a
+/// fresh run meets a folder with checkpoints. A file whose opening or loading throws EnvironmentError is
+/// damaged: the error is passed on with the path of the next older file, or with skip_damaged that one is
+/// tried.
+std::optional<ResumePoint> resume(const Communicator& world, const std::string& folder,
+                                  const ResumeOptions& options,
+                                  const std::function<void(const ResumePoint&)>& load);
+
+/// Throws DeckError, naming each key, where the deck differs from the checkpoint's in keys that must match,
+/// or where the data do and allow_new_data is off.
+void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t data_fingerprint,
+                      const ResumeOptions& options);
+
+}  // namespace shardmark

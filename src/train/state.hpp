@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format.hpp"
+#include "train/trainer.hpp"
+
+namespace shardmark {
+
+/// The tensors of a trainer, model and optimizer state, as a checkpoint sees them: lists of tensors and of
+/// host memory pieces. Saving and loading touch this rank's slices only.
+template <class T>
+class TrainerState {
+ public:
+  TrainerState(Trainer<T>& trainer, const Mesh& mesh);
+
+  /// What this rank writes: of a slice that R replicas hold, the part that is its own. Fingerprints are those
+  /// of the whole tensors. Collective.
+  checkpoint::Contents contents_to_save(const Communicator& world);
+
+  /// What this rank reads: its whole slices.
+  checkpoint::Contents contents_to_load();
+
+  /// After a load into contents_to_load(): checks fingerprints and brings the tensors to the device.
+  /// Collective.
+  void finish_load(const Communicator& world, const std::string& path, const checkpoint::Contents& loaded);
+
+  /// Fingerprint of every model tensor, by name. Collective.
+  std::map<std::string, std::uint64_t> model_fingerprints(const Communicator& world);
+
+ private:
+  struct Memory {
+    Vector<T> device;
+    typename OwnedVector<T>::HostMirror host;  ///< the same memory on host builds
+  };
+  checkpoint::Contents tensors() const;
+  /// Pieces of every tensor; `own_part`: only the part of a slice that this replica writes.
+  std::vector<checkpoint::Piece> pieces(bool own_part) const;
+  std::vector<std::uint64_t> fingerprints(const Communicator& world,
+                                          const std::vector<checkpoint::Piece>& own) const;
+
+  Trainer<T>& trainer_;
+  int replica_, replicas_;
+  std::vector<std::string> groups_;          ///< "model", "optimizer/exp_avg", …
+  std::vector<std::vector<Memory>> memory_;  ///< [group][unit]
+};
+
+}  // namespace shardmark
