@@ -4,6 +4,7 @@
 #include <exception>
 #include <map>
 
+#include "checkpoint/format.hpp"
 #include "commands.hpp"
 #include "core/runtime.hpp"
 #include "layers/blas.hpp"
@@ -55,6 +56,7 @@ ExitCode run_and_report(int argc, char** argv, const Runtime& runtime) {
 
 int main(int argc, char** argv) {
   shardmark::restart_with_fitting_blas_kernels(argv);
+  shardmark::checkpoint::start_before_mpi();
   try {
     shardmark::Runtime runtime(argc, argv);
     const shardmark::ExitCode code = shardmark::run_and_report(argc, argv, runtime);

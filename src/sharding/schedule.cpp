@@ -163,7 +163,9 @@ class Planner {
   std::vector<Action> actions_;
 };
 
-std::vector<Action> make_schedule(const ScheduleInput& input, bool training) {
+std::vector<Action> make_schedule(ScheduleInput input, bool training) {
+  // A shard group of one has everything whole.
+  if (input.shard_size == 1) input.strategy.parameters_whole = input.strategy.gradients_whole = true;
   std::vector<Visit> visits;
   for (std::size_t m = 0; m < input.micro_batches; ++m) {
     const auto more = visits_of_micro_batch(input, m, training);

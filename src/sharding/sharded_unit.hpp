@@ -56,8 +56,11 @@ class ShardedUnit {
   const std::vector<Parameter>& specs() const { return specs_; }
   const UnitLayout& layout() const { return layout_; }
 
-  /// A new step: the next reduction replaces the gradient shard instead of adding to it.
-  void forget_gradients() { reduced_before_ = false; }
+  /// A new step: the optimizer is done with the gradients, and the next reduction replaces them.
+  void forget_gradients() {
+    reduced_before_ = false;
+    gradient_state_ = GradientState::none;
+  }
 
  private:
   std::vector<Parameter> specs_;

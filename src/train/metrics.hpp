@@ -46,7 +46,7 @@ ProgressStyle progress_style(const std::string& name, int ranks);
 class Progress {
  public:
   Progress(std::uint64_t first_step, std::uint64_t last_step, std::uint64_t every,
-           const std::string& item_name);
+           const std::string& item_name, ProgressStyle style);
   void show(const StepMetrics& metrics);
   /// A line of its own, such as a save.
   void say(const std::string& line);
