@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "checkpoint/format.hpp"
 #include "core/runtime.hpp"
 #include "layers/blas.hpp"
 
@@ -11,6 +12,7 @@
 // any rank fails the job.
 int main(int argc, char** argv) {
   shardmark::restart_with_fitting_blas_kernels(argv);
+  shardmark::checkpoint::start_before_mpi();
   testing::InitGoogleTest(&argc, argv);
   shardmark::Runtime runtime(argc, argv);
   if (runtime.rank() != 0) {

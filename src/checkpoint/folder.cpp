@@ -21,11 +21,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "step_", suffix = ".h5", partial_suffix = ".h5.partial";
+constexpr std::string_view prefix = "step_", suffix = ".h5";
+constexpr std::string_view partial_prefix = ".step_", partial_suffix = ".h5.partial";
 constexpr std::size_t digits = 8;
 
 [[noreturn]] void fail(const std::string& what, const std::string& path, const std::string& reason) {
   throw EnvironmentError("cannot " + what + " " + path + ": " + reason);
+}
+
+std::string name_of(std::string_view before, std::uint64_t step, std::string_view after) {
+  const std::string number = std::to_string(step);
+  std::string name(before);
+  name.append(digits - std::min(digits, number.size()), '0').append(number).append(after);
+  return name;
 }
 
 /// The step in `name` = before, 8 digits or more, after; nothing for any other name.
@@ -67,13 +75,11 @@ void synchronise(const std::string& path) {
 }  // namespace
 
 std::string file_name(std::uint64_t step) {
-  std::string number = std::to_string(step);
-  number.insert(0, digits - std::min(digits, number.size()), '0');
-  return std::string(prefix) + number + std::string(suffix);
+  return name_of(prefix, step, suffix);
 }
 
 std::string partial_path(const std::string& folder, std::uint64_t step) {
-  return (fs::path(folder) / ("." + file_name(step) + ".partial")).string();
+  return (fs::path(folder) / name_of(partial_prefix, step, partial_suffix)).string();
 }
 
 std::vector<Found> scan(const std::string& folder) {
@@ -96,6 +102,12 @@ void require_free_space(const std::string& folder, std::uint64_t needed) {
                            " bytes free: make room, or set checkpoint.dir to another folder");
 }
 
+std::string free_space_text(const std::string& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  return error ? "" : "; " + std::to_string(space.available) + " bytes are free in " + folder;
+}
+
 void commit(const std::string& partial, const std::string& whole) {
   synchronise(partial);
   std::error_code error;
@@ -104,10 +116,12 @@ void commit(const std::string& partial, const std::string& whole) {
   synchronise(fs::path(whole).parent_path().string());
 }
 
-void prune(const std::string& folder, std::uint64_t step, std::size_t keep) {
-  const std::string hidden = "." + std::string(prefix);
+void remove_partial_files(const std::string& folder) {
   for (const fs::path& path : entries(folder))
-    if (parse_step(path.filename().string(), hidden, partial_suffix)) remove(path.string());
+    if (parse_step(path.filename().string(), partial_prefix, partial_suffix)) remove(path.string());
+}
+
+void prune(const std::string& folder, std::uint64_t step, std::size_t keep) {
   if (keep == 0) return;
   std::vector<Found> others = scan(folder);
   std::erase_if(others, [&](const Found& found) { return found.step == step; });

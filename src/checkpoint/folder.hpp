@@ -16,11 +16,16 @@ std::string partial_path(const std::string& folder, std::uint64_t step);
 /// Throws where the file system of `folder` has fewer than `needed` bytes for us.
 void require_free_space(const std::string& folder, std::uint64_t needed);
 
+/// "; 4096 bytes are free in <folder>", for an error message that has no better reason.
+std::string free_space_text(const std::string& folder);
+
 /// Makes `partial` the checkpoint `whole`, for good: fsync of the file, rename, fsync of the folder.
 void commit(const std::string& partial, const std::string& whole);
 
-/// Removes leftover partial files, and all checkpoints but that of `step` and the newest others, `keep` in
-/// all (0: keeps all).
+/// Removes what earlier saves that failed or were killed have left.
+void remove_partial_files(const std::string& folder);
+
+/// Removes all checkpoints but that of `step` and the newest others, `keep` in all (0: keeps all).
 void prune(const std::string& folder, std::uint64_t step, std::size_t keep);
 
 }  // namespace shardmark::checkpoint

@@ -58,6 +58,13 @@ struct Report {
   double seconds = 0;
 };
 
+/// Of the library that the program runs with.
+std::string hdf5_version();
+
+/// The first call of main, before MPI starts: an HDF5 that starts later closes files at MPI_Finalize, and may
+/// hang or crash there after a save that failed.
+void start_before_mpi();
+
 /// "step_00000100.h5"
 std::string file_name(std::uint64_t step);
 
@@ -70,8 +77,9 @@ struct Found {
 };
 std::vector<Found> scan(const std::string& folder);
 
-/// Writes `folder`/step_XXXXXXXX.h5 in parallel, as .step_XXXXXXXX.h5.partial until it is whole; then keeps
-/// the newest `keep` files (0: all) and removes older ones and leftover partial files. Collective; on failure
+/// Removes leftover partial files, then writes `folder`/step_XXXXXXXX.h5 in parallel, as
+/// .step_XXXXXXXX.h5.partial until it is whole and on the disk; then removes all other checkpoints but the
+/// newest, so that `keep` are left (0: removes none). The state gets format_version. Collective; on failure
 /// all ranks throw the same EnvironmentError (code 3), the partial file stays, and earlier checkpoints are
 /// untouched.
 Report save_shared_file(const Communicator& comm, const std::string& folder, std::uint64_t step,

@@ -35,10 +35,10 @@ ListId make_access(const std::string& path, MPI_Comm comm) {
 
 void require_access(const std::string& path, int mode, int rank) {
   if (access(path.c_str(), mode) == 0) return;
-  const std::string reason = std::strerror(errno);
+  const int reason = errno;
   throw EnvironmentError(
-      path + " cannot be opened on rank " + std::to_string(rank) + ": " + reason +
-      (errno == ENOENT && rank > 0 ? "; the folder must be on a file system that all nodes share" : ""));
+      path + " cannot be opened on rank " + std::to_string(rank) + ": " + std::strerror(reason) +
+      (reason == ENOENT && rank > 0 ? "; the folder must be on a file system that all nodes share" : ""));
 }
 
 void require_signature(const std::string& path) {
@@ -50,39 +50,45 @@ void require_signature(const std::string& path) {
 
 }  // namespace
 
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
 void throw_hdf5_error(const std::string& path, const char* expression) {
   throw EnvironmentError(path + ": " + innermost_error() + " (HDF5: " + expression + ")");
 }
 
+void start_before_mpi() {
+  H5dont_atexit();
+  H5open();
+}
+
 File create_alone(const std::string& path) {
   const ListId access = make_access(path, MPI_COMM_SELF);
-  return {path,
-          FileId(SHARDMARK_HDF5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())))};
+  const hid_t id = SHARDMARK_HDF5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()));
+  return {path, id, File::Closing::by_close};
 }
 
 File open_alone(const std::string& path) {
   require_access(path, R_OK, 0);
   require_signature(path);
   const ListId access = make_access(path, MPI_COMM_SELF);
-  FileId id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
-  if (!id) throw EnvironmentError(path + " is truncated or damaged: " + innermost_error());
-  return {path, std::move(id)};
+  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
+  if (id < 0) throw EnvironmentError(path + " is truncated or damaged: " + innermost_error());
+  return {path, id, File::Closing::by_itself};
 }
 
 File open_together(const Communicator& comm, const std::string& path, Access mode) {
   const bool writes = mode == Access::write;
-  File file{path, FileId()};
+  hid_t id = H5I_INVALID_HID;
   comm.agree([&] { require_access(path, writes ? R_OK | W_OK : R_OK, comm.rank()); });
   comm.agree([&] {
     const ListId access = make_access(path, MPI_Comm_f2c(comm.mpi_handle()));
-    const unsigned flags = writes ? H5F_ACC_RDWR : H5F_ACC_RDONLY;
-    file.id = FileId(SHARDMARK_HDF5(path, H5Fopen(path.c_str(), flags, access.get())));
+    id = SHARDMARK_HDF5(path, H5Fopen(path.c_str(), writes ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access.get()));
   });
-  return file;
-}
-
-void close_together(const Communicator& comm, File& file) {
-  comm.agree([&] { SHARDMARK_HDF5(file.path, H5Fclose(file.id.release())); });
+  return {path, id, File::Closing::by_close};
 }
 
 hid_t file_type(Dtype dtype) {
@@ -136,9 +142,9 @@ std::vector<Box> make_boxes(const std::vector<std::size_t>& shape, std::size_t b
 }
 
 ListId make_transfer(const File& file, bool collective) {
-  ListId transfer(SHARDMARK_HDF5(file.path, H5Pcreate(H5P_DATASET_XFER)));
+  ListId transfer(SHARDMARK_HDF5(file.path(), H5Pcreate(H5P_DATASET_XFER)));
   const auto mode = collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT;
-  SHARDMARK_HDF5(file.path, H5Pset_dxpl_mpio(transfer.get(), mode));
+  SHARDMARK_HDF5(file.path(), H5Pset_dxpl_mpio(transfer.get(), mode));
   return transfer;
 }
 
@@ -150,14 +156,14 @@ struct Selection {
 
 Selection select(const File& file, const DatasetId& dataset, const Box* box) {
   const hsize_t size = box ? box->size : 1;
-  Selection selection{SpaceId(SHARDMARK_HDF5(file.path, H5Screate_simple(1, &size, nullptr))),
-                      SpaceId(SHARDMARK_HDF5(file.path, H5Dget_space(dataset.get())))};
+  Selection selection{SpaceId(SHARDMARK_HDF5(file.path(), H5Screate_simple(1, &size, nullptr))),
+                      SpaceId(SHARDMARK_HDF5(file.path(), H5Dget_space(dataset.get())))};
   if (box) {
-    SHARDMARK_HDF5(file.path, H5Sselect_hyperslab(selection.file.get(), H5S_SELECT_SET, box->start.data(),
-                                                  nullptr, box->count.data(), nullptr));
+    SHARDMARK_HDF5(file.path(), H5Sselect_hyperslab(selection.file.get(), H5S_SELECT_SET, box->start.data(),
+                                                    nullptr, box->count.data(), nullptr));
   } else {
-    SHARDMARK_HDF5(file.path, H5Sselect_none(selection.memory.get()));
-    SHARDMARK_HDF5(file.path, H5Sselect_none(selection.file.get()));
+    SHARDMARK_HDF5(file.path(), H5Sselect_none(selection.memory.get()));
+    SHARDMARK_HDF5(file.path(), H5Sselect_none(selection.file.get()));
   }
   return selection;
 }
@@ -167,15 +173,15 @@ Selection select(const File& file, const DatasetId& dataset, const Box* box) {
 void write_box(const File& file, const DatasetId& dataset, Dtype dtype, const Box* box, const void* data,
                const ListId& transfer) {
   const Selection to = select(file, dataset, box);
-  SHARDMARK_HDF5(file.path, H5Dwrite(dataset.get(), memory_type(dtype), to.memory.get(), to.file.get(),
-                                     transfer.get(), data));
+  SHARDMARK_HDF5(file.path(), H5Dwrite(dataset.get(), memory_type(dtype), to.memory.get(), to.file.get(),
+                                       transfer.get(), data));
 }
 
 void read_box(const File& file, const DatasetId& dataset, Dtype dtype, const Box* box, void* data,
               const ListId& transfer) {
   const Selection from = select(file, dataset, box);
-  SHARDMARK_HDF5(file.path, H5Dread(dataset.get(), memory_type(dtype), from.memory.get(), from.file.get(),
-                                    transfer.get(), data));
+  SHARDMARK_HDF5(file.path(), H5Dread(dataset.get(), memory_type(dtype), from.memory.get(), from.file.get(),
+                                      transfer.get(), data));
 }
 
 }  // namespace shardmark::checkpoint

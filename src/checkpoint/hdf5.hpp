@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/format.hpp"
@@ -27,18 +28,11 @@ struct Hdf5Traits {
   static type empty() { return H5I_INVALID_HID; }
   static void close(type id) { Close(id); }
 };
-using FileId = Handle<Hdf5Traits<H5Fclose>>;
 using DatasetId = Handle<Hdf5Traits<H5Dclose>>;
 using SpaceId = Handle<Hdf5Traits<H5Sclose>>;
 using TypeId = Handle<Hdf5Traits<H5Tclose>>;
 using ListId = Handle<Hdf5Traits<H5Pclose>>;
 using ObjectId = Handle<Hdf5Traits<H5Oclose>>;
-
-/// An open file. Closing it is collective over the ranks that opened it together.
-struct File {
-  std::string path;
-  FileId id;
-};
 
 /// Throws EnvironmentError with the call, the file, and the innermost entry of HDF5's error stack.
 [[noreturn]] void throw_hdf5_error(const std::string& path, const char* expression);
@@ -52,6 +46,29 @@ Result check_hdf5(Result result, const std::string& path, const char* expression
 /// The form in which HDF5 is called: `path` names the file in the error.
 #define SHARDMARK_HDF5(path, call) ::shardmark::checkpoint::check_hdf5((call), (path), #call)
 
+/// An open file. One that this rank alone reads closes itself; any other one is closed by close() only: an
+/// error leaves it open, [Note: Full disk].
+class File {
+ public:
+  enum class Closing { by_itself, by_close };
+
+  File(std::string path, hid_t id, Closing closing) : path_(std::move(path)), id_(id), closing_(closing) {}
+  File(File&&) = default;
+  File& operator=(File&&) = delete;
+  ~File() {
+    if (closing_ == Closing::by_close) id_.release();
+  }
+
+  const std::string& path() const { return path_; }
+  hid_t id() const { return id_.get(); }
+  void close() { SHARDMARK_HDF5(path_, H5Fclose(id_.release())); }
+
+ private:
+  std::string path_;
+  Handle<Hdf5Traits<H5Fclose>> id_;
+  Closing closing_;
+};
+
 /// Creates the file, empty, on this rank alone; an old one is overwritten.
 File create_alone(const std::string& path);
 
@@ -62,11 +79,8 @@ File open_alone(const std::string& path);
 enum class Access { read, write };
 
 /// Opens on all ranks together. Where any rank does not see the file, all throw alike before HDF5 is asked.
-/// Collective.
+/// Collective, as is close().
 File open_together(const Communicator& comm, const std::string& path, Access access);
-
-/// Closes with a check, all ranks alike. Collective.
-void close_together(const Communicator& comm, File& file);
 
 /// Little-endian in the file, this machine's in memory. For fp32, fp64, int64 and uint64.
 hid_t file_type(Dtype dtype);

@@ -9,30 +9,30 @@ namespace shardmark::checkpoint {
 namespace {
 
 DatasetId create_in_space(const File& file, const std::string& name, hid_t type, const SpaceId& space) {
-  const ListId links(SHARDMARK_HDF5(file.path, H5Pcreate(H5P_LINK_CREATE)));
-  SHARDMARK_HDF5(file.path, H5Pset_create_intermediate_group(links.get(), 1));
-  SHARDMARK_HDF5(file.path, H5Pset_char_encoding(links.get(), H5T_CSET_UTF8));
-  const ListId creation(SHARDMARK_HDF5(file.path, H5Pcreate(H5P_DATASET_CREATE)));
-  SHARDMARK_HDF5(file.path, H5Pset_layout(creation.get(), H5D_CONTIGUOUS));
-  SHARDMARK_HDF5(file.path, H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY));
-  SHARDMARK_HDF5(file.path, H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER));
-  SHARDMARK_HDF5(file.path, H5Pset_obj_track_times(creation.get(), false));
-  return DatasetId(SHARDMARK_HDF5(file.path, H5Dcreate2(file.id.get(), name.c_str(), type, space.get(),
-                                                        links.get(), creation.get(), H5P_DEFAULT)));
+  const ListId links(SHARDMARK_HDF5(file.path(), H5Pcreate(H5P_LINK_CREATE)));
+  SHARDMARK_HDF5(file.path(), H5Pset_create_intermediate_group(links.get(), 1));
+  SHARDMARK_HDF5(file.path(), H5Pset_char_encoding(links.get(), H5T_CSET_UTF8));
+  const ListId creation(SHARDMARK_HDF5(file.path(), H5Pcreate(H5P_DATASET_CREATE)));
+  SHARDMARK_HDF5(file.path(), H5Pset_layout(creation.get(), H5D_CONTIGUOUS));
+  SHARDMARK_HDF5(file.path(), H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY));
+  SHARDMARK_HDF5(file.path(), H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER));
+  SHARDMARK_HDF5(file.path(), H5Pset_obj_track_times(creation.get(), false));
+  return DatasetId(SHARDMARK_HDF5(file.path(), H5Dcreate2(file.id(), name.c_str(), type, space.get(),
+                                                          links.get(), creation.get(), H5P_DEFAULT)));
 }
 
 TypeId string_type(const File& file, std::size_t length) {
-  TypeId type(SHARDMARK_HDF5(file.path, H5Tcopy(H5T_C_S1)));
-  SHARDMARK_HDF5(file.path, H5Tset_size(type.get(), std::max<std::size_t>(length, 1)));
-  SHARDMARK_HDF5(file.path, H5Tset_cset(type.get(), H5T_CSET_UTF8));
-  SHARDMARK_HDF5(file.path, H5Tset_strpad(type.get(), H5T_STR_NULLPAD));
+  TypeId type(SHARDMARK_HDF5(file.path(), H5Tcopy(H5T_C_S1)));
+  SHARDMARK_HDF5(file.path(), H5Tset_size(type.get(), std::max<std::size_t>(length, 1)));
+  SHARDMARK_HDF5(file.path(), H5Tset_cset(type.get(), H5T_CSET_UTF8));
+  SHARDMARK_HDF5(file.path(), H5Tset_strpad(type.get(), H5T_STR_NULLPAD));
   return type;
 }
 
 /// "float32", "uint64", "string"; anything that this format does not use is "other".
 std::string type_name(const File& file, const TypeId& type) {
-  const std::string bits = std::to_string(8 * SHARDMARK_HDF5(file.path, H5Tget_size(type.get())));
-  switch (SHARDMARK_HDF5(file.path, H5Tget_class(type.get()))) {
+  const std::string bits = std::to_string(8 * SHARDMARK_HDF5(file.path(), H5Tget_size(type.get())));
+  switch (SHARDMARK_HDF5(file.path(), H5Tget_class(type.get()))) {
     case H5T_FLOAT:
       return "float" + bits;
     case H5T_INTEGER:
@@ -45,9 +45,9 @@ std::string type_name(const File& file, const TypeId& type) {
 }
 
 std::vector<std::size_t> shape_of(const File& file, const DatasetId& dataset) {
-  const SpaceId space(SHARDMARK_HDF5(file.path, H5Dget_space(dataset.get())));
-  std::vector<hsize_t> extents(SHARDMARK_HDF5(file.path, H5Sget_simple_extent_ndims(space.get())));
-  SHARDMARK_HDF5(file.path, H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr));
+  const SpaceId space(SHARDMARK_HDF5(file.path(), H5Dget_space(dataset.get())));
+  std::vector<hsize_t> extents(SHARDMARK_HDF5(file.path(), H5Sget_simple_extent_ndims(space.get())));
+  SHARDMARK_HDF5(file.path(), H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr));
   return {extents.begin(), extents.end()};
 }
 
@@ -65,7 +65,7 @@ extern "C" herr_t keep_link_name(hid_t, const char* name, const H5L_info_t*, voi
 template <class T>
 T read_as(const File& file, const DatasetId& dataset) {
   T value{};
-  SHARDMARK_HDF5(file.path,
+  SHARDMARK_HDF5(file.path(),
                  H5Dread(dataset.get(), memory_type(dtype_of<T>), H5S_ALL, H5S_ALL, H5P_DEFAULT, &value));
   return value;
 }
@@ -75,22 +75,22 @@ T read_as(const File& file, const DatasetId& dataset) {
 DatasetId create_dataset(const File& file, const std::string& name, hid_t type,
                          const std::vector<std::size_t>& shape) {
   const std::vector<hsize_t> extents(shape.begin(), shape.end());
-  const SpaceId space(
-      SHARDMARK_HDF5(file.path, H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr)));
+  const SpaceId space(SHARDMARK_HDF5(
+      file.path(), H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr)));
   return create_in_space(file, name, type, space);
 }
 
 DatasetId open_dataset(const File& file, const std::string& name) {
-  return DatasetId(SHARDMARK_HDF5(file.path, H5Dopen2(file.id.get(), name.c_str(), H5P_DEFAULT)));
+  return DatasetId(SHARDMARK_HDF5(file.path(), H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT)));
 }
 
 std::vector<std::string> dataset_names(const File& file, const std::string& group) {
   std::vector<std::string> names;
-  if (!SHARDMARK_HDF5(file.path, H5Lexists(file.id.get(), group.c_str(), H5P_DEFAULT))) return names;
-  const ObjectId root(SHARDMARK_HDF5(file.path, H5Oopen(file.id.get(), group.c_str(), H5P_DEFAULT)));
-  SHARDMARK_HDF5(file.path, H5Lvisit(root.get(), H5_INDEX_NAME, H5_ITER_INC, keep_link_name, &names));
+  if (!SHARDMARK_HDF5(file.path(), H5Lexists(file.id(), group.c_str(), H5P_DEFAULT))) return names;
+  const ObjectId root(SHARDMARK_HDF5(file.path(), H5Oopen(file.id(), group.c_str(), H5P_DEFAULT)));
+  SHARDMARK_HDF5(file.path(), H5Lvisit(root.get(), H5_INDEX_NAME, H5_ITER_INC, keep_link_name, &names));
   std::erase_if(names, [&](const std::string& name) {
-    const ObjectId object(SHARDMARK_HDF5(file.path, H5Oopen(root.get(), name.c_str(), H5P_DEFAULT)));
+    const ObjectId object(SHARDMARK_HDF5(file.path(), H5Oopen(root.get(), name.c_str(), H5P_DEFAULT)));
     return H5Iget_type(object.get()) != H5I_DATASET;
   });
   std::sort(names.begin(), names.end());
@@ -105,15 +105,15 @@ std::string describe(Dtype dtype, const std::vector<std::size_t>& shape) {
 }
 
 std::string describe(const File& file, const DatasetId& dataset) {
-  const TypeId type(SHARDMARK_HDF5(file.path, H5Dget_type(dataset.get())));
+  const TypeId type(SHARDMARK_HDF5(file.path(), H5Dget_type(dataset.get())));
   return describe(type_name(file, type), shape_of(file, dataset));
 }
 
 void write_scalar(const File& file, const std::string& name, const Value& value) {
-  const SpaceId space(SHARDMARK_HDF5(file.path, H5Screate(H5S_SCALAR)));
+  const SpaceId space(SHARDMARK_HDF5(file.path(), H5Screate(H5S_SCALAR)));
   const auto write = [&](hid_t type_in_file, hid_t type_in_memory, const void* data) {
     const DatasetId dataset = create_in_space(file, name, type_in_file, space);
-    SHARDMARK_HDF5(file.path, H5Dwrite(dataset.get(), type_in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data));
+    SHARDMARK_HDF5(file.path(), H5Dwrite(dataset.get(), type_in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data));
   };
   if (const auto* text = std::get_if<std::string>(&value)) {
     const TypeId type = string_type(file, text->size());
@@ -136,11 +136,11 @@ Value read_scalar(const File& file, const std::string& name) {
   if (found == "uint64 ()") return read_as<std::uint64_t>(file, dataset);
   if (found == "float64 ()") return read_as<double>(file, dataset);
   if (found != "string ()")
-    throw EnvironmentError(file.path + ": " + name + " is " + found +
+    throw EnvironmentError(file.path() + ": " + name + " is " + found +
                            "; valid are scalars of int64, uint64, float64 or fixed-length string");
-  const TypeId type(SHARDMARK_HDF5(file.path, H5Dget_type(dataset.get())));
+  const TypeId type(SHARDMARK_HDF5(file.path(), H5Dget_type(dataset.get())));
   std::string text(H5Tget_size(type.get()), '\0');
-  SHARDMARK_HDF5(file.path, H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()));
+  SHARDMARK_HDF5(file.path(), H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()));
   text.erase(text.find_last_not_of('\0') + 1);
   return text;
 }

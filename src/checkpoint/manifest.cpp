@@ -89,7 +89,7 @@ void create_file(const std::string& path, const Contents& contents) {
   for (const auto& [key, value] : contents.state) write_scalar(file, "/state/" + key, value);
   for (const auto& [key, value] : contents.run) write_scalar(file, "/run/" + key, value);
   if (!contents.state.contains("format_version")) write_scalar(file, "/state/format_version", format_version);
-  SHARDMARK_HDF5(path, H5Fclose(file.id.release()));
+  file.close();
 }
 
 File open_checkpoint(const std::string& path) {
@@ -134,7 +134,7 @@ void require_same_tensors(const File& file, const std::vector<Tensor>& tensors) 
   if (!stored.empty()) problems += "; extra: " + some_of({stored.begin(), stored.end()});
   if (!different.empty()) problems += "; different: " + some_of(different);
   if (!problems.empty())
-    throw DeckError(file.path + " does not fit this deck's model and optimizer" + problems);
+    throw DeckError(file.path() + " does not fit this deck's model and optimizer" + problems);
 }
 
 std::vector<std::uint64_t> read_fingerprints(const File& file, const std::vector<Tensor>& tensors) {
@@ -142,7 +142,8 @@ std::vector<std::uint64_t> read_fingerprints(const File& file, const std::vector
   for (const Tensor& tensor : tensors) {
     const Value value = read_scalar(file, fingerprint_path(tensor));
     const auto* fingerprint = std::get_if<std::uint64_t>(&value);
-    if (!fingerprint) throw EnvironmentError(file.path + ": " + fingerprint_path(tensor) + " is not uint64");
+    if (!fingerprint)
+      throw EnvironmentError(file.path() + ": " + fingerprint_path(tensor) + " is not uint64");
     fingerprints.push_back(*fingerprint);
   }
   return fingerprints;

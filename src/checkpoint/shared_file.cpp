@@ -12,12 +12,20 @@
 namespace shardmark::checkpoint {
 namespace {
 
-// [Note: Full disk] A failed write must end in the same error on all ranks, never in a hang. HDF5 with MPI-IO
-// hangs where one rank fails to write metadata inside a collective call. So rank 0 creates the file alone,
-// with all metadata, and closes it; only then do all ranks open it together, and nothing but raw data is
-// written to space that is allocated: no metadata is ever dirty, and flush and close have nothing to write.
-// Status is compared after each step. Collective writes may report success for data that never reached a full
-// disk, so in that mode the file is read back before it gets its name.
+// [Note: Full disk] A failed write must end in the same error on all ranks, never in a hang. Two things make
+// MPI ranks lose step (seen with HDF5 1.10 and Open MPI 4.1): HDF5 where one rank fails to write metadata
+// inside a collective call, and the MPI library where one rank fails inside a collective write, which may
+// even report success for data that never reached the disk; the next collective call on the file then hangs.
+// So:
+// - Rank 0 creates the file alone, with all metadata, and closes it. Only then do all ranks open it together,
+// and
+//   write nothing but raw data into space that has its place: flush and close have no metadata to write.
+// - Every rank's status is compared before the next collective call. In collective mode each rank also reads
+// its
+//   pieces back, in independent calls, and the fingerprints are compared, before flush and close.
+// - After an error HDF5 is asked nothing more about the file: it stays open. start_before_mpi() keeps HDF5
+// from
+//   closing it at the end of the process.
 
 class Stopwatch {
  public:
@@ -65,30 +73,37 @@ void require_fingerprints(const std::string& path, const std::vector<Tensor>& te
     throw Error(ExitCode::environment, path + " is damaged: wrong fingerprint of " + damaged, true);
 }
 
+void write_partial_file(const Communicator& comm, const std::string& path, const Contents& contents,
+                        const Options& options) {
+  on_rank_0(comm, [&] { create_file(path, contents); });
+  File file = open_together(comm, path, Access::write);
+  write_pieces(comm, file, contents, options);
+  if (options.collective)
+    require_fingerprints(path, contents.tensors, fingerprints_in_file(comm, file, contents));
+  comm.agree([&] { SHARDMARK_HDF5(path, H5Fflush(file.id(), H5F_SCOPE_GLOBAL)); });  // fsync on every rank
+  comm.agree([&] { file.close(); });
+}
+
 }  // namespace
 
 Report save_shared_file(const Communicator& comm, const std::string& folder, std::uint64_t step,
                         const Contents& contents, const Options& options, std::size_t keep) {
   const Stopwatch stopwatch;
-  const std::string whole = (std::filesystem::path(folder) / file_name(step)).string();
   const std::string partial = partial_path(folder, step);
   on_rank_0(comm, [&] {
     std::filesystem::create_directories(folder);
+    remove_partial_files(folder);
     if (options.check_free_space) require_free_space(folder, bytes_needed(contents));
-    create_file(partial, contents);
   });
-  File file = open_together(comm, partial, Access::write);
-  write_pieces(comm, file, contents, options);
-  comm.agree(
-      [&] { SHARDMARK_HDF5(partial, H5Fflush(file.id.get(), H5F_SCOPE_GLOBAL)); });  // fsync on every rank
-  close_together(comm, file);
-  if (options.collective) {
-    file = open_together(comm, partial, Access::read);
-    require_fingerprints(partial, contents.tensors, fingerprints_in_file(comm, file, contents));
-    close_together(comm, file);
+  try {
+    write_partial_file(comm, partial, contents, options);
+  } catch (const Error& error) {
+    if (!error.everywhere()) throw;
+    const std::string free = comm.host_broadcast(comm.rank() == 0 ? free_space_text(folder) : "", 0);
+    throw Error(error.code(), error.what() + free, true);
   }
   on_rank_0(comm, [&] {
-    commit(partial, whole);
+    commit(partial, (std::filesystem::path(folder) / file_name(step)).string());
     prune(folder, step, keep);
   });
   return {bytes_of(contents.tensors), stopwatch.seconds()};
@@ -118,7 +133,7 @@ Report load(const Communicator& comm, const std::string& path, Contents& content
 
   File file = open_together(comm, path, Access::read);
   read_pieces(comm, file, contents, options);
-  close_together(comm, file);
+  comm.agree([&] { file.close(); });
   return {bytes_of(contents.tensors), stopwatch.seconds()};
 }
 
