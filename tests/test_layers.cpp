@@ -56,15 +56,14 @@ TEST(Gemm, WithoutInnerExtentScalesTheResult) {
   const Exec exec;
   const auto c = random_tensor("c", 6);
   const auto expected = to_host(c);
-  const OwnedVector<double> nothing;
-  gemm<double>(exec, Op::none, Op::none, 1, Matrix<double>(nothing.data(), 2, 0),
-               Matrix<double>(nothing.data(), 0, 3), 0.5, as_matrix<double>(c, 2, 3));
+  gemm<double>(exec, Op::none, Op::none, 1, Matrix<double>(nullptr, 2, 0), Matrix<double>(nullptr, 0, 3), 0.5,
+               as_matrix<double>(c, 2, 3));
   exec.fence();
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(to_host(c)[i], 0.5 * expected[i]);
 
   const auto d = constant_tensor(6, nan);
-  gemm<double>(exec, Op::none, Op::none, 1, Matrix<double>(nothing.data(), 2, 0),
-               Matrix<double>(nothing.data(), 0, 3), 0, as_matrix<double>(d, 2, 3));
+  gemm<double>(exec, Op::none, Op::none, 1, Matrix<double>(nullptr, 2, 0), Matrix<double>(nullptr, 0, 3), 0,
+               as_matrix<double>(d, 2, 3));
   exec.fence();
   for (const double value : to_host(d)) EXPECT_EQ(value, 0);
 }
@@ -251,16 +250,20 @@ TEST(Embedding, AddsEveryOccurrenceOfAToken) {
   EXPECT_EQ(to_host(dwte)[0], 0) << "token 0 is a target only";
 }
 
+/// One sample of first + n tokens, of which the last n have logits.
 struct CrossEntropyCase {
   std::size_t rows, vocab;
   OwnedVector<std::int32_t> tokens;
   Targets targets;
 
-  CrossEntropyCase(std::size_t n, std::size_t v, std::size_t first = 0) : rows(n), vocab(v) {
-    std::vector<std::int32_t> values(first + n + 1);  // one sample of first + n tokens
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int32_t>(5 * i % v);
-    tokens = to_device(values);
-    targets = {as_matrix<const std::int32_t>(tokens, 1, values.size()), first};
+  CrossEntropyCase(std::size_t n, std::size_t v, std::size_t first = 0)
+      : rows(n), vocab(v), tokens(to_device(token_values(first + n + 1, v))) {
+    targets = {as_matrix<const std::int32_t>(tokens, 1, first + n + 1), first};
+  }
+  static std::vector<std::int32_t> token_values(std::size_t n, std::size_t v) {
+    std::vector<std::int32_t> values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<std::int32_t>(5 * i % v);
+    return values;
   }
   template <class T>
   double loss(const OwnedVector<T>& logits) const {

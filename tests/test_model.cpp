@@ -12,17 +12,27 @@ namespace {
 const double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t micro_batch = 3, samples = 2;  // the batch does not fill the model
 
-/// A model with its weights, gradients and one batch of `samples` in buffers for micro_batch.
+std::vector<std::int32_t> some_tokens(const ModelConfig& config) {
+  std::vector<std::int32_t> tokens(config.vocab == 0 ? 0 : samples * (config.context + 1));
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * i % config.vocab);
+  return tokens;
+}
+
+/// A model with its weights, gradients and one batch.
 template <class T>
 class ModelRun {
  public:
-  explicit ModelRun(const ModelConfig& config) : model_(make_model<T>(config, micro_batch)) {
+  explicit ModelRun(const ModelConfig& config)
+      : model_(make_model<T>(config, micro_batch)),
+        tokens_(to_device(some_tokens(config))),
+        features_(random_tensor<T>("features", config.sizes.empty() ? 0 : samples * config.sizes.front())),
+        responses_(random_tensor<T>("responses", config.sizes.empty() ? 0 : samples * config.sizes.back())) {
     for (const UnitSpec& unit : model_->units()) {
       layouts_.push_back(make_unit_layout(unit.parameters, 1));
       weights_.push_back(constant_tensor<T>(layouts_.back().total, nan));
       gradients_.push_back(constant_tensor<T>(layouts_.back().total, 0));
     }
-    for (std::size_t u = 0; u < layouts_.size(); ++u) {
+    for (std::size_t u = 0; u < units(); ++u) {
       for (std::size_t i = 0; i < parameters(u).size(); ++i) {
         const Parameter& p = parameters(u)[i];
         const double mean = p.init.kind == Init::Kind::ones ? 1 : 0;
@@ -31,15 +41,8 @@ class ModelRun {
     }
     batch_.samples = samples;
     batch_.loss_scale = 1.0 / (samples * model_->terms_per_sample());
-    if (config.kind == "gpt") {
-      std::vector<std::int32_t> tokens(samples * (config.context + 1));
-      for (std::size_t i = 0; i < tokens.size(); ++i)
-        tokens[i] = static_cast<std::int32_t>(i * i % config.vocab);
-      tokens_ = to_device(tokens);
-      batch_.tokens = as_matrix<const std::int32_t>(tokens_, samples, config.context + 1);
-    } else {
-      features_ = random_tensor<T>("features", samples * config.sizes.front());
-      responses_ = random_tensor<T>("responses", samples * config.sizes.back());
+    batch_.tokens = as_matrix<const std::int32_t>(tokens_, samples, config.context + 1);
+    if (!config.sizes.empty()) {
       batch_.features = as_matrix<const T>(features_, samples, config.sizes.front());
       batch_.responses = as_matrix<const T>(responses_, samples, config.sizes.back());
     }
@@ -99,10 +102,10 @@ class ModelRun {
 
   Exec exec_;
   std::unique_ptr<Model<T>> model_;
-  std::vector<UnitLayout> layouts_;
-  std::vector<OwnedVector<T>> weights_, gradients_;
   OwnedVector<std::int32_t> tokens_;
   OwnedVector<T> features_, responses_;
+  std::vector<UnitLayout> layouts_;
+  std::vector<OwnedVector<T>> weights_, gradients_;
   Batch<T> batch_;
 };
 

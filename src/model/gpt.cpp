@@ -69,9 +69,8 @@ std::vector<UnitSpec> units_of(const ModelConfig& config) {
 template <class T>
 struct Activation {
   OwnedVector<T> data;
-  std::size_t width = 0;
+  std::size_t width;
 
-  Activation() = default;
   Activation(const std::string& label, std::size_t rows, std::size_t columns)
       : data(allocate<T>(label, rows * columns)), width(columns) {}
   Matrix<T> operator()(std::size_t rows) const { return as_matrix<T>(data, rows, width); }
@@ -123,26 +122,27 @@ template <class T>
 class Gpt : public Model<T> {
  public:
   Gpt(const ModelConfig& config, std::size_t micro_batch)
-      : config_(config), micro_batch_(micro_batch), final_statistics_(micro_batch * config.context) {
-    const std::size_t n = micro_batch * config.context, c = config.width;
-    const std::size_t chunk = std::min(n, logit_rows);
+      : config_(config),
+        micro_batch_(micro_batch),
+        max_rows_(micro_batch * config.context),
+        embedded_("shardmark::gpt::residual", max_rows_, config.width),
+        final_statistics_(max_rows_),
+        normed_("shardmark::gpt::normed", max_rows_, config.width),
+        logits_("shardmark::gpt::logits", std::min(max_rows_, logit_rows), config.vocab),
+        losses_(allocate<double>("shardmark::gpt::losses", std::min(max_rows_, logit_rows))),
+        d_residual_("shardmark::gpt::residual_gradient", max_rows_, config.width),
+        d_narrow_("shardmark::gpt::narrow_gradient", max_rows_, config.width),
+        d_wide_(allocate<T>("shardmark::gpt::wide_gradient", max_rows_ * 4 * config.width)),
+        scratch_(allocate<T>("shardmark::gpt::attention_scratch",
+                             attention_scratch_size(attention(micro_batch)))) {
     this->units_ = units_of(config);
     this->stages_.push_back({"embed", 0});
-    for (std::size_t layer = 0; layer < config.layers; ++layer)
+    for (std::size_t layer = 0; layer < config.layers; ++layer) {
       this->stages_.push_back({this->units_[layer + 1].name, layer + 1});
+      blocks_.emplace_back(max_rows_, config.width, config.heads);
+    }
     this->stages_.push_back({"ln_f", 0});
     this->stages_.push_back({"head", config.tie_embeddings ? 0 : config.layers + 1});
-
-    embedded_ = {"shardmark::gpt::residual", n, c};
-    for (std::size_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(n, c, config.heads);
-    normed_ = {"shardmark::gpt::normed", n, c};
-    logits_ = {"shardmark::gpt::logits", chunk, config.vocab};
-    losses_ = allocate<double>("shardmark::gpt::losses", chunk);
-    d_residual_ = {"shardmark::gpt::residual_gradient", n, c};
-    d_narrow_ = {"shardmark::gpt::narrow_gradient", n, c};
-    d_wide_ = allocate<T>("shardmark::gpt::wide_gradient", n * 4 * c);
-    scratch_ =
-        allocate<T>("shardmark::gpt::attention_scratch", attention_scratch_size(attention(micro_batch)));
   }
 
   std::size_t terms_per_sample() const override { return config_.context; }
@@ -252,7 +252,7 @@ class Gpt : public Model<T> {
   /// f(first row, normed rows, room for their logits) for each piece of the batch.
   template <class Function>
   void for_each_chunk(const Batch<T>& batch, const Function& f) const {
-    const std::size_t n = rows(batch), chunk = logits_.data.extent(0) / config_.vocab;
+    const std::size_t n = rows(batch), chunk = losses_.extent(0);
     for (std::size_t begin = 0; begin < n; begin += chunk) {
       const std::size_t count = std::min(chunk, n - begin);
       f(begin, Matrix<T>(&normed_(n)(begin, 0), count, config_.width), logits_(count));
@@ -277,7 +277,7 @@ class Gpt : public Model<T> {
   std::size_t head_weight() const { return config_.tie_embeddings ? std::size_t{wte} : std::size_t{lm_head}; }
 
   ModelConfig config_;
-  std::size_t micro_batch_;
+  std::size_t micro_batch_, max_rows_;
   Activation<T> embedded_;                   // (N, C)
   std::vector<BlockActivations<T>> blocks_;  // L of them
   SavedStatistics<T> final_statistics_;

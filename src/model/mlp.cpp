@@ -28,8 +28,8 @@ class Mlp : public Model<T> {
       outputs_.push_back(allocate<T>("shardmark::mlp::output", micro_batch * sizes[i + 1]));
     }
     const std::size_t widest = *std::max_element(sizes.begin() + 1, sizes.end());
-    for (auto& gradient : gradients_)
-      gradient = allocate<T>("shardmark::mlp::output_gradient", micro_batch * widest);
+    for (int i = 0; i < 2; ++i)
+      gradients_.push_back(allocate<T>("shardmark::mlp::input_gradient", micro_batch * widest));
   }
 
   std::size_t terms_per_sample() const override { return sizes_.back(); }
@@ -93,9 +93,9 @@ class Mlp : public Model<T> {
                       output(stage, batch));
   }
 
-  std::vector<std::size_t> sizes_;       // inputs of the layers, and the outputs of the last
-  std::vector<OwnedVector<T>> outputs_;  // of layer i, after its relu: (B, sizes[i + 1])
-  OwnedVector<T> gradients_[2];          // of the input of layer i, at i % 2: (B, sizes[i])
+  std::vector<std::size_t> sizes_;         // inputs of the layers, and the outputs of the last
+  std::vector<OwnedVector<T>> outputs_;    // of layer i, after its relu: (B, sizes[i + 1])
+  std::vector<OwnedVector<T>> gradients_;  // of the input of layer i, at i % 2: (B, sizes[i])
 };
 
 }  // namespace
