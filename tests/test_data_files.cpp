@@ -193,7 +193,7 @@ TEST(DataTokens, Failures) {
   fails(token_header(20240520, 1, 3).substr(0, 512), {"x.bin", "3 tokens", "1030 bytes", "512"});
   fails(words({1, 2, 50256, 50257, 9}), {"model.vocab = 50257", "token 50257", "position 3", "x.bin"});
   fails(token_header(20240520, 1, 3) + words({1, 60000, 3}), {"token 60000", "position 1", "x.bin"});
-  fails(words({1, 2}), {"2 tokens", "3 are needed", "model.context + 1"});
+  fails(words({1, 2}), {"2 tokens", "model.context + 1 = 3", "needs 3"});
   expect_failure<DeckError>([&] { open("tokens", {folder.path("")}, 2); },
                             {"data.path", "is a folder", "*.bin"});
 }
@@ -209,9 +209,9 @@ TEST(DataFiles, Failures) {
       {"data.path", "no file matches", folder.path("none")});
   expect_failure<DeckError>([&] { open("bytes", {folder.path("*.txt")}, 8); }, {folder.path("*.txt")});
   expect_failure<DeckError>([&] { open("bytes", {text}, 100); },
-                            {"100 tokens", "101 are needed", "model.context + 1 = 101"});
+                            {"100 tokens", "one window of model.context + 1 = 101", "needs 101"});
   expect_failure<DeckError>([&] { open("bytes", {text}, 50, 256, 0.1); },
-                            {"100 tokens", "102 are needed", "validation"});
+                            {"100 tokens", "validation window of model.context + 1 = 51", "needs 102"});
   expect_failure<DeckError>([&] { open("bytes", {text}, 8, 256, 0.97); },
                             {"data.validation = 0.97", "no training window", "12"});
   for (double part : {-0.1, 1.0})

@@ -284,12 +284,12 @@ TEST(Clip, SumOfSquaresAgainstTheElements) {
   EXPECT_NEAR(unit.squares(), expected, 1e-12 * expected);
 }
 
-// One large first element and many small ones, which sums in float would lose.
+// Many small elements and one large one, which sums in float would lose; it is alone in the last team.
 TEST(Clip, SumsInDoubleOverManyTeams) {
-  constexpr std::size_t n = 100'003;
+  constexpr std::size_t n = 24 * 4096 + 1;
   const auto gradients = allocate<float>("shardmark::test::gradients", n);
   Kokkos::deep_copy(gradients, 1e-3f);
-  Kokkos::deep_copy(Kokkos::subview(gradients, 0), 1e3f);
+  Kokkos::deep_copy(Kokkos::subview(gradients, n - 1), 1e3f);
   const std::vector<Segment> segments = {{0, 0, n, 0, true}};
   const double small = static_cast<double>(1e-3f);
   EXPECT_NEAR(sum_of_squares(Exec(), FlatShard<float>{Vector<float>(gradients), gradients, &segments}),

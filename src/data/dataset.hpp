@@ -33,10 +33,12 @@ class Dataset {
 
   virtual bool has_tokens() const = 0;
 
-  /// Changes when the data do: what a checkpoint compares on resume.
+  /// Changes when the training samples do (content, windows, parameters of a generator): what a checkpoint
+  /// compares on resume.
   virtual std::uint64_t fingerprint() const = 0;
 
-  /// One line for the report, e.g. "bytes: 52 files, 301245 tokens, 2353 windows of 128".
+  /// One line for the report, e.g. "bytes: 52 files, 301245 tokens, 2118 training and 235 validation windows
+  /// of 128".
   virtual std::string describe() const = 0;
 
   /// The lowest possible mean loss in nats, where it is known (markov: the entropy rate); else NaN.
@@ -45,12 +47,13 @@ class Dataset {
 
 /// The [data] section. Every key is read whatever the kind.
 struct DataConfig {
-  std::string kind;               ///< "bytes", "tokens", "markov" or "teacher"
-  std::vector<std::string> path;  ///< files, folders or globs (bytes), files (tokens)
-  double validation = 0;          ///< part of the windows at the end of the data held out (bytes, tokens)
+  std::string kind;  ///< "bytes", "tokens", "markov" or "teacher"
+  std::vector<std::string>
+      path;               ///< files or globs; for bytes folders too. See find_files for what is left out
+  double validation = 0;  ///< part of the windows, at the end, held out (bytes, tokens)
   std::size_t validation_samples = 0;  ///< validation samples of the generated kinds (markov, teacher)
-  std::size_t states = 0;              ///< markov: states of the chain, at most the vocabulary
-  std::size_t successors = 0;          ///< markov: successors of a state
+  std::size_t states = 0;              ///< markov: states of the chain, from 2 up to the vocabulary
+  std::size_t successors = 0;          ///< markov: successors of a state, from 2 up to the states
 };
 
 /// What the model asks of the data.

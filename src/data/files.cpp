@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "core/error.hpp"
+#include "core/handle.hpp"
 
 namespace shardmark {
 namespace {
@@ -28,8 +29,9 @@ constexpr std::size_t map_from = 64 * 1024;  // smaller files are read: a proces
 }
 
 struct Descriptor {
-  int fd;
-  ~Descriptor() { ::close(fd); }
+  using type = int;
+  static int empty() { return -1; }
+  static void close(int fd) { ::close(fd); }
 };
 
 std::shared_ptr<const std::uint8_t> map_content(const std::string& path, int fd, std::size_t size) {
@@ -79,19 +81,16 @@ std::vector<std::string> expand(const std::string& pattern) {
 }
 
 void add_entry(const std::string& entry, Folders folders, std::vector<std::string>& files) {
-  std::vector<std::string> paths = {entry};
-  if (!fs::exists(entry)) paths = expand(entry);
   const std::size_t before = files.size();
-  for (const std::string& path : paths) {
-    if (fs::is_directory(path) && folders == Folders::refuse)
-      throw DeckError(
-          fmt::format("data.path: {} is a folder, but this data.kind takes files or patterns such as "
-                      "{}/*.bin",
-                      path, path));
-    if (fs::is_directory(path))
-      walk(path, files);
-    else
+  for (const std::string& path : fs::exists(entry) ? std::vector<std::string>{entry} : expand(entry)) {
+    if (!fs::is_directory(path)) {
       files.push_back(fs::path(path).lexically_normal().string());
+    } else if (folders == Folders::walk) {
+      walk(path, files);
+    } else {
+      throw DeckError(fmt::format(
+          "data.path: {0} is a folder, but this data.kind takes files or patterns such as {0}/*.bin", path));
+    }
   }
   if (files.size() == before)
     throw DeckError(
@@ -103,12 +102,12 @@ void add_entry(const std::string& entry, Folders folders, std::vector<std::strin
 }  // namespace
 
 FileContent open_file(const std::string& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  const Handle<Descriptor> file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (file.fd < 0 || ::fstat(file.fd, &status) != 0) fail(path, std::strerror(errno));
+  if (!file || ::fstat(file.get(), &status) != 0) fail(path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail(path, "it is not a regular file");
   const std::size_t size = static_cast<std::size_t>(status.st_size);
-  return {path, size < map_from ? read_content(path, file.fd, size) : map_content(path, file.fd, size), size};
+  return {path, (size < map_from ? read_content : map_content)(path, file.get(), size), size};
 }
 
 std::vector<std::string> find_files(const std::vector<std::string>& entries, Folders folders) {

@@ -25,7 +25,8 @@ FileContent open_file(const std::string& path);
 enum class Folders { walk, refuse };
 
 /// The regular files that data.path names (files, folders, shell patterns), sorted by path, each once.
-/// A folder is walked with its subfolders. Neither a walk nor a pattern takes hidden files, build folders
+/// A folder is walked with its subfolders, links to folders left aside. Neither a walk nor a pattern takes
+/// hidden files, build folders
 /// ("build", "build-…", or any with a CMakeCache.txt) and what this program writes (*.h5, *.partial,
 /// metrics.jsonl, report.json): the data of a run must not change because it runs. A file named outright is
 /// always taken. Throws DeckError that names an entry without a match.
