@@ -52,6 +52,17 @@ TEST(Gemm, MatchesTheDefinitionInAllFourForms) {
   }
 }
 
+// Two (2, 3) matrices side by side in a (2, 6) array, times their own transposes.
+TEST(Gemm, BatchWalksThroughAStridedArray) {
+  const Exec exec;
+  const auto a = to_device(std::vector<double>{1, 2, 3, 10, 20, 30, 4, 5, 6, 40, 50, 60});
+  const auto c = constant_tensor(8, nan);
+  gemm_batched<double>(exec, Op::none, Op::transpose, 2, 2, 3, 1, {a.data(), 6, 3}, {a.data(), 6, 3}, 0,
+                       {c.data(), 2, 4}, 2);
+  exec.fence();
+  EXPECT_EQ(to_host(c), (std::vector<double>{14, 32, 32, 77, 1400, 3200, 3200, 7700}));
+}
+
 TEST(Gemm, WithoutInnerExtentScalesTheResult) {
   const Exec exec;
   const auto c = random_tensor("c", 6);

@@ -225,6 +225,28 @@ TEST(Gpt, ZeroHeadCostsTheLogarithmOfTheVocabulary) {
   EXPECT_NEAR(run.loss(), std::log(11.0), 1e-14);
 }
 
+// 600 rows of logits do not exist at once: the loss takes them in pieces, here at other places.
+TEST(Gpt, SamplesTogetherGiveTheSumOfTheirGradients) {
+  ModelConfig config = gpt_config(true);
+  config.layers = 1;
+  config.context = 300;
+  ModelRun<double> together(config), apart(config);
+  const double loss = together.loss_and_gradient();
+  const Matrix<const std::int32_t> tokens = apart.batch().tokens;
+  double sum = 0;
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    apart.batch().samples = 1;
+    apart.batch().tokens = Matrix<const std::int32_t>(tokens.data() + sample * 301, 1, 301);
+    sum += apart.loss_and_gradient();
+  }
+  EXPECT_NEAR(loss, sum, 1e-13);
+  for (std::size_t u = 0; u < together.units(); ++u) {
+    for (std::size_t i = 0; i < together.parameters(u).size(); ++i)
+      EXPECT_LT(relative_difference(together.gradient(u, i), apart.gradient(u, i)), 1e-11)
+          << together.parameters(u)[i].name;
+  }
+}
+
 TEST(Gpt, NamesAndShapesAreThoseOfGpt2) {
   const auto model = make_model<float>(gpt_config(false), 1);
   const auto& units = model->units();

@@ -73,7 +73,10 @@ struct Activation {
 
   Activation(const std::string& label, std::size_t rows, std::size_t columns)
       : data(allocate<T>(label, rows * columns)), width(columns) {}
-  Matrix<T> operator()(std::size_t rows) const { return as_matrix<T>(data, rows, width); }
+  /// `rows` rows from `first`.
+  Matrix<T> operator()(std::size_t rows, std::size_t first = 0) const {
+    return Matrix<T>(data.data() + first * width, rows, width);
+  }
 };
 
 template <class T>
@@ -179,7 +182,7 @@ class Gpt : public Model<T> {
   void loss_and_backward(const Exec& exec, const UnitTensors<const T>& p, const UnitTensors<T>& g,
                          const Batch<T>& batch, const Vector<double>& loss_sum) override {
     for_each_chunk(batch, [&](std::size_t begin, const Matrix<T>& x, const Matrix<T>& logits) {
-      const Matrix<T> dx(&d_narrow_(rows(batch))(begin, 0), x.extent(0), x.extent(1));
+      const Matrix<T> dx = d_narrow_(x.extent(0), begin);
       linear_forward<T>(exec, x, p.matrix(head_weight()), {}, {}, logits);
       cross_entropy_and_gradient<T>(exec, batch.loss_scale, logits, {tokens(batch), begin}, losses_,
                                     loss_sum);
@@ -255,7 +258,7 @@ class Gpt : public Model<T> {
     const std::size_t n = rows(batch), chunk = losses_.extent(0);
     for (std::size_t begin = 0; begin < n; begin += chunk) {
       const std::size_t count = std::min(chunk, n - begin);
-      f(begin, Matrix<T>(&normed_(n)(begin, 0), count, config_.width), logits_(count));
+      f(begin, normed_(count, begin), logits_(count));
     }
   }
 
