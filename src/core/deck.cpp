@@ -172,7 +172,8 @@ std::string Deck::text(const std::string& key, const std::string& default_value)
 std::string Deck::choice(const std::string& key, const std::string& default_value,
                          const std::vector<std::string>& valid) {
   const toml::node* node = find(key).node;
-  const std::string value = node == nullptr ? default_value : node->value_exact<std::string>().value_or("");
+  std::string value = node == nullptr ? default_value : node->value_exact<std::string>().value_or("");
+  if (node != nullptr && node->is_boolean()) value = shown(*node);  // "true" and "false" may be choices
   if (std::find(valid.begin(), valid.end(), value) == valid.end())
     fail(key, fmt::format("is not one of \"{}\"", fmt::join(valid, "\", \"")));
   record(key, toml_quoted(value));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sharding/sharded_unit.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "sharding/flat_kernels.hpp"
@@ -135,45 +136,41 @@ UnitTensors<T> ShardedUnit<T>::gradients() const {
 template <class T>
 std::vector<ShardedUnit<T>> make_sharded_units(const std::vector<std::vector<Parameter>>& units,
                                                const std::vector<bool>& is_root, const ParallelConfig& config,
-                                               Mesh& mesh, UnitPools<T>& pools) {
+                                               Mesh& mesh) {
   const Strategy& strategy = config.strategy;
-  std::vector<std::size_t> exact, roots;
-  std::size_t largest = 0, others = 0;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    const std::size_t total = make_unit_layout(units[i], mesh.shard_size).total;
-    exact.push_back(total);
-    if (is_root[i]) {
-      roots.push_back(total);
-    } else {
-      largest = std::max(largest, total);
-      ++others;
+  std::vector<std::size_t> root_sizes, other_sizes;
+  for (std::size_t i = 0; i < units.size(); ++i)
+    (is_root[i] ? root_sizes : other_sizes).push_back(make_unit_layout(units[i], mesh.shard_size).total);
+
+  // A slot for each unit where all are held at once, else the few that the schedule promises to get by with.
+  const auto pool = [&](const std::vector<std::size_t>& sizes, bool needed, bool all_at_once, int slots,
+                        const char* label) {
+    std::vector<std::size_t> capacities;
+    if (needed && mesh.shard_size > 1 && !sizes.empty()) {
+      const auto few = std::min<std::size_t>(slots, sizes.size());
+      capacities =
+          all_at_once ? sizes : std::vector<std::size_t>(few, *std::max_element(sizes.begin(), sizes.end()));
     }
-  }
-  const auto with_slots = [&](std::size_t slots) {
-    std::vector<std::size_t> capacities = roots;
-    capacities.insert(capacities.end(), std::min(slots, others), largest);
-    return capacities;
+    return std::make_shared<SlotPool<T>>(*mesh.shard_group, capacities, label);
   };
-  std::vector<std::size_t> parameter_slots, gradient_slots;
-  if (mesh.shard_size > 1 && !strategy.parameters_whole)
-    parameter_slots = strategy.reshard_after_forward ? with_slots(config.prefetch + 1) : exact;
-  if (mesh.shard_size > 1 && !strategy.gradients_whole)
-    gradient_slots = with_slots(config.reductions_in_flight() + 1);
-  pools.parameters = std::make_shared<SlotPool<T>>(*mesh.shard_group, parameter_slots,
-                                                   "shardmark::sharded_unit::unsharded_parameters");
-  pools.gradients = std::make_shared<SlotPool<T>>(*mesh.shard_group, gradient_slots,
-                                                  "shardmark::sharded_unit::unsharded_gradients");
+  const auto pools = [&](const std::vector<std::size_t>& sizes) {
+    return UnitPools<T>{pool(sizes, !strategy.parameters_whole, !strategy.reshard_after_forward,
+                             config.prefetch + 1, "shardmark::sharded_unit::unsharded_parameters"),
+                        pool(sizes, !strategy.gradients_whole, false, config.reductions_in_flight() + 1,
+                             "shardmark::sharded_unit::unsharded_gradients")};
+  };
+  const UnitPools<T> root_pools = pools(root_sizes), other_pools = pools(other_sizes);
   std::vector<ShardedUnit<T>> sharded;
   sharded.reserve(units.size());
-  for (const auto& parameters : units) sharded.emplace_back(parameters, strategy, mesh, pools);
+  for (std::size_t i = 0; i < units.size(); ++i)
+    sharded.emplace_back(units[i], strategy, mesh, is_root[i] ? root_pools : other_pools);
   return sharded;
 }
 
-#define SHARDMARK_INSTANTIATE(T)                                                                           \
-  template class ShardedUnit<T>;                                                                           \
-  template std::vector<ShardedUnit<T>> make_sharded_units(const std::vector<std::vector<Parameter>>&,      \
-                                                          const std::vector<bool>&, const ParallelConfig&, \
-                                                          Mesh&, UnitPools<T>&);
+#define SHARDMARK_INSTANTIATE(T)                           \
+  template class ShardedUnit<T>;                           \
+  template std::vector<ShardedUnit<T>> make_sharded_units( \
+      const std::vector<std::vector<Parameter>>&, const std::vector<bool>&, const ParallelConfig&, Mesh&);
 SHARDMARK_INSTANTIATE(float)
 SHARDMARK_INSTANTIATE(double)
 #undef SHARDMARK_INSTANTIATE

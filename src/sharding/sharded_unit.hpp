@@ -17,7 +17,7 @@ namespace shardmark {
 enum class ParameterState { sharded, unsharding, unsharded };
 enum class GradientState { none, accumulating, reducing };
 
-/// The pools that the units of a model share.
+/// The pools that units share: one pair for the root, one for all others.
 template <class T>
 struct UnitPools {
   std::shared_ptr<SlotPool<T>> parameters, gradients;
@@ -86,6 +86,6 @@ class ShardedUnit {
 template <class T>
 std::vector<ShardedUnit<T>> make_sharded_units(const std::vector<std::vector<Parameter>>& units,
                                                const std::vector<bool>& is_root, const ParallelConfig& config,
-                                               Mesh& mesh, UnitPools<T>& pools);
+                                               Mesh& mesh);
 
 }  // namespace shardmark

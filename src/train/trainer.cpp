@@ -32,15 +32,14 @@ ScheduleInput schedule_input(const RunConfig& config, const Model<T>& model, con
 }
 
 template <class T>
-std::vector<ShardedUnit<T>> shard(const Model<T>& model, const RunConfig& config, Mesh& mesh,
-                                  UnitPools<T>& pools) {
+std::vector<ShardedUnit<T>> shard(const Model<T>& model, const RunConfig& config, Mesh& mesh) {
   std::vector<std::vector<Parameter>> units;
   std::vector<bool> is_root;
   for (const UnitSpec& unit : model.units()) {
     units.push_back(unit.parameters);
     is_root.push_back(unit.root);
   }
-  return make_sharded_units<T>(units, is_root, config.parallel, mesh, pools);
+  return make_sharded_units<T>(units, is_root, config.parallel, mesh);
 }
 
 template <class T>
@@ -70,7 +69,7 @@ Trainer<T>::Trainer(const RunConfig& config, const Communicator& world, Mesh& me
       dataset_(dataset),
       model_(make_model<T>(config.model, config.train.micro_batch)),
       mesh_(mesh),
-      units_(shard(*model_, config, mesh, pools_)),
+      units_(shard(*model_, config, mesh)),
       optimizer_(make_optimizer_for(config.optimizer, units_)),
       batcher_(dataset, sample_shape(config.model), config.train.micro_batch),
       loss_sum_(allocate<double>("shardmark::trainer::loss_sum", 1)),

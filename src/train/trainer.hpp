@@ -53,7 +53,6 @@ class Trainer {
   const std::vector<ShardedUnit<T>>& units() const { return units_; }
   std::vector<ShardedUnit<T>>& units() { return units_; }
   const Optimizer<T>& optimizer() const { return *optimizer_; }
-  const UnitPools<T>& pools() const { return pools_; }
   const std::vector<Action>& training_schedule() const { return training_schedule_; }
   std::size_t parameter_count() const;
 
@@ -69,7 +68,6 @@ class Trainer {
   Exec exec_;
   std::unique_ptr<Model<T>> model_;
   Mesh& mesh_;
-  UnitPools<T> pools_;
   std::vector<ShardedUnit<T>> units_;
   std::unique_ptr<Optimizer<T>> optimizer_;
   Batcher<T> batcher_;
