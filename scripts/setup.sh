@@ -129,4 +129,4 @@ fi
 # Kokkos needs about 1.5 GB a compile job.
 memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo 2>/dev/null || true)
 jobs=$(($(nproc) < ${memory_kb:-1500000} / 1500000 ? $(nproc) : ${memory_kb:-1500000} / 1500000))
-cmake --build "$build" --parallel "${SHARDMARK_JOBS:-$((jobs > 0 ? jobs : 1))}" >&2
+cmake --build "$build" --parallel "${SHARDMARK_JOBS:-$((jobs > 0 ? jobs : 1))}" >&2 || exit 1
