@@ -150,7 +150,7 @@ TEST_F(Checkpoint, FilesThatAreNoCheckpoints) {
   on_rank_0([&] { std::ofstream(folder / "empty.h5"); });
   expect(folder / "empty.h5", "is not an HDF5 file");
   expect(folder.path(), "is not an HDF5 file");
-  on_rank_0([&] { create_alone(folder / "foreign.h5"); });
+  on_rank_0([&] { create_alone(folder / "foreign.h5").close(); });
   expect(folder / "foreign.h5", "is not a Shardmark checkpoint: it has no /state/format_version");
   state["format_version"] = std::int64_t{2};
   expect(save(1), "has format version 2; this program reads version 1");

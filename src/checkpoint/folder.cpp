@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -64,12 +65,19 @@ void remove(const std::string& path) {
   if (error) fail("remove", path, error.message());
 }
 
-void synchronise(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY);
-  const bool done = descriptor >= 0 && ::fsync(descriptor) == 0;
-  const int reason = errno;
+/// Opens `path`, gives `call` the descriptor, and throws where it returns neither 0 nor one of `allowed`.
+template <class Call>
+void with_descriptor(const char* what, const std::string& path, int flags, std::initializer_list<int> allowed,
+                     Call call) {
+  const int descriptor = ::open(path.c_str(), flags);
+  const int reason = descriptor >= 0 && call(descriptor) == 0 ? 0 : errno;
   if (descriptor >= 0) ::close(descriptor);
-  if (!done) fail("fsync", path, std::strerror(reason));
+  if (reason != 0 && std::find(allowed.begin(), allowed.end(), reason) == allowed.end())
+    fail(what, path, std::strerror(reason));
+}
+
+void synchronise(const std::string& path) {
+  with_descriptor("fsync", path, O_RDONLY, {}, [](int descriptor) { return ::fsync(descriptor); });
 }
 
 }  // namespace
@@ -100,6 +108,12 @@ void require_free_space(const std::string& folder, std::uint64_t needed) {
                            " bytes and the file system of " + folder + " has " +
                            std::to_string(space.available) +
                            " bytes free: make room, or set checkpoint.dir to another folder");
+}
+
+void reserve_space(const std::string& path) {
+  const auto size = static_cast<off_t>(fs::file_size(path));
+  with_descriptor("reserve space for", path, O_RDWR, {EOPNOTSUPP, ENOSYS},
+                  [&](int descriptor) { return ::fallocate(descriptor, 0, 0, size); });
 }
 
 std::string free_space_text(const std::string& folder) {

@@ -16,6 +16,9 @@ std::string partial_path(const std::string& folder, std::uint64_t step);
 /// Throws where the file system of `folder` has fewer than `needed` bytes for us.
 void require_free_space(const std::string& folder, std::uint64_t needed);
 
+/// Gives a file all the blocks of its size now, where the file system can; a full disk is an error.
+void reserve_space(const std::string& path);
+
 /// "; 4096 bytes are free in <folder>", for an error message that has no better reason.
 std::string free_space_text(const std::string& folder);
 

@@ -12,17 +12,18 @@
 namespace shardmark::checkpoint {
 namespace {
 
-// [Note: Full disk] A failed write must end in the same error on all ranks, never in a hang. Two things make
-// MPI ranks lose step (seen with HDF5 1.10 and Open MPI 4.1): HDF5 where one rank fails to write metadata
-// inside a collective call, and the MPI library where one rank fails inside a collective write, which may
-// even report success for data that never reached the disk; the next collective call on the file then hangs.
-// So:
+// [Note: Full disk] A failed write must end in the same error on all ranks, never in a hang. MPI ranks lose
+// step where one of them fails to write metadata inside a collective call of HDF5, or fails inside a
+// collective write: HDF5 leaves out the rest of its collective steps there, and MPI may even report success
+// for data that never reached the disk; other ranks then wait for ever, or the next collective call on the
+// file does. (Seen with HDF5 1.10 and Open MPI 4.1, both OMPIO and ROMIO.) So:
 // - Rank 0 creates the file alone, with all metadata, and closes it. Only then do all ranks open it together,
 // and
 //   write nothing but raw data into space that has its place: flush and close have no metadata to write.
-// - Every rank's status is compared before the next collective call. In collective mode each rank also reads
-// its
-//   pieces back, in independent calls, and the fingerprints are compared, before flush and close.
+// - For collective mode rank 0 also reserves the blocks, so that a full disk shows before any collective
+// write;
+//   after it each rank reads its pieces back, in independent calls, and the fingerprints are compared.
+// - Every rank's status is compared before the next collective call.
 // - After an error HDF5 is asked nothing more about the file: it stays open. start_before_mpi() keeps HDF5
 // from
 //   closing it at the end of the process.
@@ -75,7 +76,10 @@ void require_fingerprints(const std::string& path, const std::vector<Tensor>& te
 
 void write_partial_file(const Communicator& comm, const std::string& path, const Contents& contents,
                         const Options& options) {
-  on_rank_0(comm, [&] { create_file(path, contents); });
+  on_rank_0(comm, [&] {
+    create_file(path, contents);
+    if (options.collective) reserve_space(path);
+  });
   File file = open_together(comm, path, Access::write);
   write_pieces(comm, file, contents, options);
   if (options.collective)

@@ -3,7 +3,6 @@
 #include "checkpoint/transfer.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "checkpoint/manifest.hpp"
 #include "core/fingerprint.hpp"
@@ -75,23 +74,23 @@ void move_pieces(const Communicator& comm, const File& file, const Contents& con
       if (rounds[t] > 0) datasets[t] = open_dataset(file, dataset_path(contents.tensors[t]));
   });
 
-  std::optional<Error> failure;  // in collective mode a rank goes on joining calls, with nothing
-  auto call = calls.begin();
-  for (std::size_t t = 0; t < n; ++t) {
-    for (std::uint64_t round = 0; round < rounds[t] && (options.collective || !failure); ++round) {
-      const bool mine = !failure && call != calls.end() && call->tensor == t;
-      try {
-        move(datasets[t], contents.tensors[t].dtype, mine ? &call->box : nullptr, mine ? call->data : nullptr,
-             transfer);
-      } catch (const Error& error) {
-        if (!failure) failure = error;
-      }
-      if (mine) ++call;
-    }
+  const auto move_call = [&](std::size_t tensor, const Call* call) {
+    move(datasets[tensor], contents.tensors[tensor].dtype, call ? &call->box : nullptr,
+         call ? call->data : nullptr, transfer);
+  };
+  if (!options.collective) {
+    comm.agree([&] {
+      for (const Call& call : calls) move_call(call.tensor, &call);
+    });
+    return;
   }
-  comm.agree([&] {
-    if (failure) throw *failure;
-  });
+  auto next = calls.begin();
+  for (std::size_t t = 0; t < n; ++t)
+    for (std::uint64_t round = 0; round < rounds[t]; ++round) {
+      const bool mine = next != calls.end() && next->tensor == t;
+      comm.agree([&] { move_call(t, mine ? &*next : nullptr); });
+      if (mine) ++next;
+    }
 }
 
 template <class T>
