@@ -18,9 +18,9 @@ KOKKOS_INLINE_FUNCTION double exp(double x) {
   return exp(x);
 }
 
-/// 2^n as a float, for n in [-126, 127].
+/// 2^n as a float, for n in [-126, 127]; anything for another n.
 KOKKOS_INLINE_FUNCTION float power_of_two(std::int32_t n) {
-  const std::int32_t bits = (n + 127) * (1 << 23);
+  const std::uint32_t bits = (static_cast<std::uint32_t>(n) + 127u) << 23;
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
