@@ -114,17 +114,17 @@ TEST(Reproducibility, TwoRunsAreBitwiseEqual) {
       EXPECT_EQ(a[i].grad_norm, b[i].grad_norm) << c.name;
     }
     TrainerState<float> of_first(*first.trainer, first.mesh), of_second(*second.trainer, second.mesh);
-    EXPECT_EQ(of_first.model_fingerprints(world()), of_second.model_fingerprints(world())) << c.name;
+    EXPECT_EQ(of_first.fingerprints(world()), of_second.fingerprints(world())) << c.name;
   }
 }
 
 TEST(Initialization, DoesNotDependOnRanksOrStrategy) {
   const auto self = alone();
   SmallRun<double> one(*self, {});
-  const auto expected = TrainerState<double>(*one.trainer, one.mesh).model_fingerprints(*self);
+  const auto expected = TrainerState<double>(*one.trainer, one.mesh).fingerprints(*self);
   for (const StrategyCase& c : strategy_cases(world().size())) {
     SmallRun<double> run(world(), c.overrides);
-    EXPECT_EQ(TrainerState<double>(*run.trainer, run.mesh).model_fingerprints(world()), expected) << c.name;
+    EXPECT_EQ(TrainerState<double>(*run.trainer, run.mesh).fingerprints(world()), expected) << c.name;
   }
 }
 

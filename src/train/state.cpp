@@ -56,8 +56,8 @@ std::vector<checkpoint::Piece> TrainerState<T>::pieces(bool own_part) const {
 }
 
 template <class T>
-std::vector<std::uint64_t> TrainerState<T>::fingerprints(const Communicator& world,
-                                                         const std::vector<checkpoint::Piece>& own) const {
+std::vector<std::uint64_t> TrainerState<T>::sum_fingerprints(
+    const Communicator& world, const std::vector<checkpoint::Piece>& own) const {
   std::vector<std::uint64_t> sums(tensors().tensors.size(), 0);
   for (const auto& piece : own) {
     const T* data = static_cast<const T*>(piece.data);
@@ -75,7 +75,7 @@ checkpoint::Contents TrainerState<T>::contents_to_save(const Communicator& world
   fence(trainer_.exec(), "shardmark::state::contents_to_save: the host reads the copies");
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(true);
-  const auto sums = fingerprints(world, contents.pieces);
+  const auto sums = sum_fingerprints(world, contents.pieces);
   for (std::size_t i = 0; i < sums.size(); ++i) contents.tensors[i].fingerprint = sums[i];
   return contents;
 }
@@ -99,12 +99,12 @@ void TrainerState<T>::finish_load(const Communicator& world, const std::string& 
 }
 
 template <class T>
-std::map<std::string, std::uint64_t> TrainerState<T>::model_fingerprints(const Communicator& world) {
+std::map<std::string, std::uint64_t> TrainerState<T>::fingerprints(const Communicator& world) {
   const checkpoint::Contents contents = contents_to_save(world);
-  std::map<std::string, std::uint64_t> by_name;
+  std::map<std::string, std::uint64_t> by_dataset;
   for (const auto& tensor : contents.tensors)
-    if (tensor.group == "model") by_name[tensor.name] = tensor.fingerprint;
-  return by_name;
+    by_dataset[tensor.group + "/" + tensor.name] = tensor.fingerprint;
+  return by_dataset;
 }
 
 template class TrainerState<float>;

@@ -29,8 +29,8 @@ class TrainerState {
   /// Collective.
   void finish_load(const Communicator& world, const std::string& path, const checkpoint::Contents& loaded);
 
-  /// Fingerprint of every model tensor, by name. Collective.
-  std::map<std::string, std::uint64_t> model_fingerprints(const Communicator& world);
+  /// Fingerprint of every tensor by dataset, "model/transformer.wte.weight" and so on. Collective.
+  std::map<std::string, std::uint64_t> fingerprints(const Communicator& world);
 
  private:
   struct Memory {
@@ -40,8 +40,8 @@ class TrainerState {
   checkpoint::Contents tensors() const;
   /// Pieces of every tensor; `own_part`: only the part of a slice that this replica writes.
   std::vector<checkpoint::Piece> pieces(bool own_part) const;
-  std::vector<std::uint64_t> fingerprints(const Communicator& world,
-                                          const std::vector<checkpoint::Piece>& own) const;
+  std::vector<std::uint64_t> sum_fingerprints(const Communicator& world,
+                                              const std::vector<checkpoint::Piece>& own) const;
 
   Trainer<T>& trainer_;
   int replica_, replicas_;

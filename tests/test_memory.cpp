@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "small_run.hpp"
+#include "train/ledger.hpp"
+
+namespace shardmark {
+namespace {
+
+const Communicator& world() {
+  static const Communicator* const communicator = make_world_communicator("mpi").release();  // outlives main
+  return *communicator;
+}
+
+std::uint64_t model_state(const MemoryBytes& bytes) {
+  return bytes[static_cast<int>(MemoryClass::parameters)] + bytes[static_cast<int>(MemoryClass::gradients)] +
+         bytes[static_cast<int>(MemoryClass::optimizer)];
+}
+
+// Bytes a parameter, from the design: b = bytes of an element, S = shard group, AdamW.
+double bytes_a_parameter(const std::string& strategy, double b, double S) {
+  if (strategy == "ddp") return 4 * b;
+  if (strategy == "zero1") return 2 * b + 2 * b / S;
+  return 4 * b / S;
+}
+
+template <class T>
+void expect_model_state_by_formula() {
+  const std::vector<std::string> model = {"model.width=96", "model.layers=3", "model.vocab=97",
+                                          "model.context=33"};
+  const int P = world().size();
+  for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) {
+    auto overrides = model;
+    overrides.push_back(std::string("parallel.strategy=") + strategy);
+    const int S = std::string(strategy) == "ddp"      ? 1
+                  : std::string(strategy) == "hybrid" ? valid_shard_sizes(P)[1 % valid_shard_sizes(P).size()]
+                                                      : P;
+    if (std::string(strategy) == "hybrid") overrides.push_back("parallel.shard_size=" + std::to_string(S));
+    const MemoryLedger ledger;
+    SmallRun<T> run(world(), overrides);
+    run.trainer->step();
+    const double expected =
+        bytes_a_parameter(strategy, sizeof(T), S) * static_cast<double>(run.trainer->parameter_count());
+    EXPECT_NEAR(static_cast<double>(model_state(ledger.peak())), expected, 0.02 * expected) << strategy;
+
+    std::size_t padded = 0;
+    for (const auto& unit : run.trainer->units()) padded += unit.layout().total;
+    const MemoryBytes predicted = predict_model_state(padded, sizeof(T), run.config.parallel.strategy, S, 2);
+    for (MemoryClass kind : {MemoryClass::parameters, MemoryClass::gradients, MemoryClass::optimizer})
+      EXPECT_EQ(ledger.peak()[static_cast<int>(kind)], predicted[static_cast<int>(kind)]) << strategy;
+  }
+}
+
+TEST(Ledger, ModelStateIsThatOfTheFormulasInFloat) {
+  expect_model_state_by_formula<float>();
+}
+TEST(Ledger, ModelStateIsThatOfTheFormulasInDouble) {
+  expect_model_state_by_formula<double>();
+}
+
+TEST(Ledger, NothingIsAllocatedInAStep) {
+  for (const StrategyCase& c : strategy_cases(world().size())) {
+    const MemoryLedger ledger;
+    SmallRun<float> run(world(), c.overrides);
+    run.trainer->step();
+    const MemoryBytes before = ledger.current(), peak = ledger.peak();
+    run.trainer->step();
+    EXPECT_EQ(ledger.current(), before) << c.name;
+    EXPECT_EQ(ledger.peak(), peak) << c.name;
+  }
+}
+
+TEST(Ledger, EndsWithEverythingGivenBack) {
+  const MemoryLedger ledger;
+  {
+    SmallRun<float> run(world(), {});
+    run.trainer->step();
+    EXPECT_GT(model_state(ledger.current()), 0u);
+  }
+  for (std::uint64_t bytes : ledger.current()) EXPECT_EQ(bytes, 0u);
+}
+
+// The ledger against something outside it: the kernel's own figure for this process, on 540 MB of model state
+// in all.
+TEST(Ledger, AgreesWithTheProcessOnALargeModel) {
+  const std::uint64_t before = peak_resident_bytes();
+  if (before == 0) GTEST_SKIP() << "the system does not tell the peak of a process";
+  const MemoryLedger ledger;
+  SmallRun<float> run(world(),
+                      {"model.width=512", "model.layers=20", "model.vocab=500", "model.heads=8",
+                       "train.global_batch=" + std::to_string(world().size()), "train.micro_batch=1"});
+  EXPECT_GT(16.0 * static_cast<double>(run.trainer->parameter_count()), 500e6);
+  run.trainer->step();
+  const double grown = static_cast<double>(peak_resident_bytes() - before);
+  double booked = 0;
+  for (std::uint64_t bytes : ledger.peak()) booked += static_cast<double>(bytes);
+  EXPECT_NEAR(grown, booked, 0.1 * booked);
+}
+
+}  // namespace
+}  // namespace shardmark
