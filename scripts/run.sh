@@ -7,12 +7,13 @@ usage() {
   cat <<'END'
 Usage: scripts/run.sh [DECK] [-n RANKS] [OPTION…]
 
-Sets up, builds, and trains DECK (default: inputs/reference.toml) on RANKS ranks (default: 2) of this machine.
+Sets up, builds, and trains DECK (default: inputs/tiny.toml) on RANKS ranks (default: 2) of this machine.
 Other options go to the program, for example --set train.steps=20 or --resume auto.
-A DECK that is not in the current folder is looked for in the project's. The exit code is the program's.
+A DECK that is not in the current folder is looked for in the project's. Decks of the project run in the project's
+folder, since they name its data; others run in the current folder. The exit code is the program's.
 
   scripts/run.sh
-  scripts/run.sh inputs/tiny.toml -n 4 --set parallel.strategy=zero3
+  scripts/run.sh inputs/tiny.toml -n 4 --set parallel.strategy=zero2
 
 Environment: OMP_NUM_THREADS and OPENBLAS_NUM_THREADS (default 1 each) · MPIEXEC, another launcher
 · SHARDMARK_MPIEXEC_FLAGS, in place of the flags chosen here · SHARDMARK_BUILD, another build folder.
@@ -34,8 +35,9 @@ while [[ $# -gt 0 ]]; do
   esac
   shift || break
 done
-deck=${deck:-$top/inputs/reference.toml}
-if [[ ! -f $deck && -f $top/$deck ]]; then deck=$top/$deck; fi
+deck=${deck:-$top/inputs/tiny.toml}
+if [[ $deck != /* && -f $PWD/$deck ]]; then deck=$PWD/$deck; fi
+if [[ $deck != /* && -f $top/$deck ]]; then deck=$top/$deck; fi
 if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then
   echo "run: -n needs a number of ranks, at least 1" >&2
   exit 2
@@ -64,4 +66,5 @@ case $("$launcher" --version 2>&1) in
 esac
 if [[ -n ${SHARDMARK_MPIEXEC_FLAGS+set} ]]; then read -ra flags <<<"$SHARDMARK_MPIEXEC_FLAGS"; fi
 
+if [[ $deck == "$top"/* ]]; then cd "$top"; fi
 exec "$launcher" ${flags[@]+"${flags[@]}"} -n "$ranks" "$build/shardmark" train "$deck" ${options[@]+"${options[@]}"}
