@@ -240,6 +240,7 @@ TEST(Gpt, SamplesTogetherGiveTheSumOfTheirGradients) {
     sum += apart.loss_and_gradient();
   }
   EXPECT_NEAR(loss, sum, 1e-13);
+  EXPECT_NEAR(together.loss(), loss, 1e-13);
   for (std::size_t u = 0; u < together.units(); ++u) {
     for (std::size_t i = 0; i < together.parameters(u).size(); ++i)
       EXPECT_LT(relative_difference(together.gradient(u, i), apart.gradient(u, i)), 1e-11)
