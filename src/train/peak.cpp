@@ -20,10 +20,10 @@ double measure_gemm_peak(const Exec& exec) {
   const Matrix<T> c(memory.data() + 2 * n * n, n, n);
   double best = 0;
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    fence(exec, "shardmark::peak: the clock starts");
+    fence(exec, "shardmark::peak::measure_gemm_peak: the clock starts");
     const auto start = std::chrono::steady_clock::now();
     gemm<T>(exec, Op::none, Op::transpose, T(1), a, b, T(0), c);
-    fence(exec, "shardmark::peak: the clock stops");
+    fence(exec, "shardmark::peak::measure_gemm_peak: the clock stops");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     best = std::max(best, 2.0 * n * n * n / seconds.count());
   }
