@@ -55,6 +55,11 @@ target_link_libraries(shardmark_dependencies INTERFACE
 target_include_directories(shardmark_dependencies SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_compile_definitions(shardmark_dependencies INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)  # the C interface
 
+if(Kokkos_ENABLE_CUDA)
+  # nvcc takes fmt 9 with C++20 only where format strings are not checked at compile time.
+  target_compile_definitions(shardmark_dependencies INTERFACE FMT_USE_CONSTEXPR=1 FMT_CONSTEVAL=)
+endif()
+
 # nvcc_wrapper hands these to the host compiler; Kokkos' own target brings what nvcc needs.
 target_compile_options(shardmark_dependencies INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -fno-math-errno -fopenmp-simd>)
