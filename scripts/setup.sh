@@ -35,13 +35,18 @@ for argument in "$@"; do
   esac
 done
 
+installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+mpi="openmpi openmpi-bin"
+if installed libmpich-dev && ! installed libopenmpi-dev; then mpi="mpich mpich"; fi
+
 # One need a line: packages any of which will do, the first being installed; after a colon, a command that will do too.
 needs="g++ : c++
 cmake : cmake
 ninja-build make : make
-libopenmpi-dev libmpich-dev
-openmpi-bin mpich : mpiexec
-libhdf5-openmpi-dev libhdf5-mpich-dev
+lib${mpi% *}-dev
+libhdf5-${mpi% *}-dev
+${mpi#* } : mpiexec
 hdf5-tools : h5diff
 libopenblas-pthread-dev libopenblas-openmp-dev libopenblas-serial-dev libmkl-dev
 libtomlplusplus-dev
@@ -52,8 +57,13 @@ libgtest-dev
 python3 : python3
 python3-h5py
 python3-numpy"
-# A Kokkos named by the caller takes the place of the packages.
-if [[ -z ${Kokkos_ROOT:-}${Kokkos_DIR:-}${CMAKE_PREFIX_PATH:-} && " ${cmake_options[*]-}" != *Kokkos_* ]]; then
+# True where the caller names a Kokkos, now or when the folder was configured: it takes the place of the packages.
+other_kokkos() {
+  [[ -n ${Kokkos_ROOT:-}${Kokkos_DIR:-}${CMAKE_PREFIX_PATH:-} ]] ||
+    [[ ${cmake_options[*]-} == *Kokkos_* || ${cmake_options[*]-} == *CMAKE_PREFIX_PATH* ]] ||
+    grep -qs '^Kokkos_DIR:PATH=/\([^u]\|u[^s]\)' "$build/CMakeCache.txt"
+}
+if ! other_kokkos; then
   needs+="
 libtrilinos-kokkos-dev
 libtrilinos-kokkos-kernels-dev"
@@ -63,8 +73,6 @@ if [[ $tests == yes ]]; then
 clang-format : clang-format
 clang-tidy : clang-tidy"
 fi
-
-installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
 # Prints the first package of every need that nothing meets.
 missing_packages() {
@@ -94,7 +102,8 @@ as_root() {
 if [[ ${#missing[@]} -gt 0 && $install == yes ]] && command -v apt-get >/dev/null; then
   say "installing ${missing[*]}"
   apt=(apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
-  if as_root "${apt[@]}" update >&2 && as_root "${apt[@]}" install --yes --no-install-recommends "${missing[@]}" >&2; then
+  if as_root "${apt[@]}" update >&2 &&
+    as_root "${apt[@]}" install --yes --no-install-recommends "${missing[@]}" >&2; then
     missing=()
   else
     say "the installation failed"

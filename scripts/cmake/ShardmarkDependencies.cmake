@@ -35,6 +35,7 @@ find_package(HDF5 QUIET COMPONENTS C)
 shardmark_require(HDF5_FOUND "Parallel HDF5 was not found: install libhdf5-openmpi-dev, or give -DHDF5_ROOT=FOLDER.")
 shardmark_require(HDF5_IS_PARALLEL "HDF5 ${HDF5_VERSION} in ${HDF5_C_INCLUDE_DIRS} is serial, parallel HDF5 is needed: \
 install libhdf5-openmpi-dev, or give -DHDF5_ROOT=FOLDER.")
+include(CheckSameMpi)
 
 find_package(BLAS QUIET)
 shardmark_require(BLAS_FOUND "BLAS was not found: install libopenblas-pthread-dev, or give -DBLA_VENDOR=NAME.")

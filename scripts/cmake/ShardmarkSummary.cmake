@@ -4,6 +4,7 @@
 # What the configuration found, printed in one place.
 
 string(REGEX MATCH "^[^\n,]*" mpi_library "${MPI_C_LIBRARY_VERSION_STRING}")
+string(REGEX REPLACE "[ \t]+" " " mpi_library "${mpi_library}")
 list(GET BLAS_LIBRARIES 0 blas_library)
 get_filename_component(blas_file ${blas_library} REALPATH)
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)

@@ -112,6 +112,17 @@ class Setup(Scripts):
         self.assertEqual(self.run_script("setup.sh", "-DKokkos_ROOT=/opt/kokkos").returncode, 0)
         self.assertEqual(self.called("apt-get"), [])
         self.assertIn("-DKokkos_ROOT=/opt/kokkos", self.called("cmake")[0])
+        (self.build / "CMakeCache.txt").write_text("Kokkos_DIR:PATH=/opt/kokkos/lib/cmake/Kokkos\n")
+        self.assertEqual(self.run_script("setup.sh").returncode, 0)
+        self.assertEqual(self.called("apt-get"), [])
+        (self.build / "CMakeCache.txt").write_text("Kokkos_DIR:PATH=/usr/lib/cmake/Kokkos\n")
+        self.run_script("setup.sh")
+        self.assertRegex(self.called("apt-get")[1], "libtrilinos-kokkos-dev libtrilinos-kokkos-kernels-dev$")
+
+    def test_mpich_where_it_is_the_one_installed(self):
+        self.stub("dpkg-query", "[[ ${!#} == *openmpi* || ${!#} == libhdf5* ]] || echo -n installed")
+        self.run_script("setup.sh")
+        self.assertRegex(self.called("apt-get")[1], "recommends libhdf5-mpich-dev$")
 
     def test_no_install(self):
         self.without("libfmt-dev")
