@@ -17,20 +17,26 @@ ExitCode parse_and_run(int argc, char** argv, bool speaks) {
       "Shardmark: sharded training (FSDP, ZeRO) on Kokkos, MPI and parallel HDF5.\n"
       "Exit codes: 0 valid, 1 invalid, 2 bad deck or arguments, 3 environment, 75 stopped: run again.");
   app.set_version_flag("--version", SHARDMARK_VERSION);
-  app.require_subcommand(1);
   CLI::App& train = *app.add_subcommand("train", "Train the model of a deck; run it under mpirun or srun");
   CLI::App& info = *app.add_subcommand("info", "Versions, back ends and machine");
   const std::map<const CLI::App*, Command> commands = {{&train, add_train(train)}, {&info, add_info(info)}};
+  app.allow_extras();  // an unknown word is refused below, with the subcommands that there are
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     if (speaks) app.exit(success);
     return ExitCode::success;
   } catch (const CLI::ParseError& error) {
-    if (speaks) app.exit(error);
-    return ExitCode::usage;
+    throw DeckError(std::string(error.what()) + "; --help lists what is valid");
   }
-  return commands.at(app.get_subcommands().front())();
+  const auto chosen = app.get_subcommands();
+  if (chosen.size() == 1 && app.remaining_size() == 0) return commands.at(chosen.front())();
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands({}))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  throw DeckError(
+      (app.remaining_size() == 0 ? "a subcommand is needed" : "unknown: " + app.remaining().front()) +
+      "; valid subcommands, one at a time: " + names);
 }
 
 /// Errors that all ranks share are printed once and leave in order; an error of this rank alone ends the job.

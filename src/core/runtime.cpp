@@ -5,11 +5,33 @@
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
+#include <vector>
 
 #include "core/error.hpp"
 
 namespace shardmark {
+
+namespace {
+
+/// Kokkos gets its own options only, which are taken out of argv: it answers --help and others too.
+void initialize_kokkos(int& argc, char** argv) {
+  const auto is_own = [](const char* argument) {
+    return std::string_view(argument).starts_with("--kokkos-");
+  };
+  const auto end = std::stable_partition(argv + 1, argv + argc, [&](const char* a) { return !is_own(a); });
+  std::vector<char*> own = {argv[0]};
+  own.insert(own.end(), end, argv + argc);
+  int own_count = static_cast<int>(own.size());
+  own.push_back(nullptr);
+  argc -= own_count - 1;
+  argv[argc] = nullptr;
+  Kokkos::initialize(own_count, own.data());
+}
+
+}  // namespace
 
 Runtime::Runtime(int& argc, char**& argv) {
   int provided = MPI_THREAD_SINGLE;
@@ -23,7 +45,7 @@ Runtime::Runtime(int& argc, char**& argv) {
                     " only; MPI_THREAD_MULTIPLE is needed: use an MPI built with thread support",
                 true);
   }
-  Kokkos::initialize(argc, argv);
+  initialize_kokkos(argc, argv);
 }
 
 Runtime::~Runtime() {
