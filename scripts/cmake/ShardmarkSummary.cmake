@@ -5,22 +5,36 @@
 
 string(REGEX MATCH "^[^\n,]*" mpi_library "${MPI_C_LIBRARY_VERSION_STRING}")
 string(REGEX REPLACE "[ \t]+" " " mpi_library "${mpi_library}")
-list(GET BLAS_LIBRARIES 0 blas_library)
-get_filename_component(blas_file ${blas_library} REALPATH)
+set(blas "the compiler's own")
+if(BLAS_LIBRARIES)
+  list(GET BLAS_LIBRARIES 0 blas)
+  if(EXISTS ${blas})
+    get_filename_component(blas ${blas} REALPATH)
+  endif()
+endif()
+if(blas MATCHES "/blas/libblas\\.so")
+  string(APPEND blas ", the reference implementation, which is slow: install libopenblas-pthread-dev")
+endif()
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+set(flags "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}}")
+if(SHARDMARK_ARCH)
+  string(APPEND flags " -march=${SHARDMARK_ARCH}")
+endif()
+string(STRIP "${flags}" flags)
 set(nccl "not looked for: Kokkos has no CUDA")
-if(Kokkos_ENABLE_CUDA)
-  set(nccl "${NCCL_LIBRARY}")
+if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+  set(nccl "${NCCL_LIBRARY}, not used: collectives go through MPI")
+elseif(Kokkos_ENABLE_CUDA)
+  set(nccl "not found")
 endif()
 
 message(STATUS "Shardmark ${PROJECT_VERSION}
    Kokkos          ${kokkos_summary}
    Kokkos Kernels  ${kernels_summary}
-   BLAS            ${blas_file}
+   BLAS            ${blas}
    MPI             ${mpi_library} (MPI ${MPI_C_VERSION}), started by ${MPIEXEC_EXECUTABLE}
    HDF5            ${HDF5_VERSION}, parallel, headers in ${HDF5_C_INCLUDE_DIRS}
    NCCL            ${nccl}
-   Compiler        ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}: \
-${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}} -march=${SHARDMARK_ARCH}
+   Compiler        ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}: ${flags}
    Tests           ${SHARDMARK_TESTS}
 ")
