@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/config.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "comm/communicator.hpp"
@@ -111,6 +113,8 @@ RunConfig read_run_config(Deck& deck) {
   run.output_dir = deck.text("output.dir", "runs/out");
   deck.check_unknown();
 
+  if (run.schedule.min_lr > run.optimizer.lr)
+    deck.fail("schedule.min_lr", fmt::format("must be at most optimizer.lr = {}", run.optimizer.lr));
   const bool regression = run.data.kind == "teacher";
   if (regression != (run.model.kind == "mlp"))
     deck.fail("data.kind", regression ? "needs model.kind = \"mlp\""

@@ -78,7 +78,7 @@ std::optional<ResumePoint> resume(const Communicator& world, const std::string& 
 
 void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t data_fingerprint,
                       const ResumeOptions& options) {
-  const auto stored = parse_effective(std::get<std::string>(point.state.at("deck")));
+  const auto stored = parse_effective(point.get<std::string>("deck"));
   std::string differences;
   for (const auto& [key, value] : deck.values()) {
     const auto it = stored.find(key);
@@ -89,8 +89,7 @@ void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t 
                                  value, it == stored.end() ? "no such key" : it->second);
   }
   if (!differences.empty()) throw DeckError(fmt::format("{} is of another run: {}", point.path, differences));
-  if (std::get<std::uint64_t>(point.state.at("data_fingerprint")) != data_fingerprint &&
-      !options.allow_new_data)
+  if (point.get<std::uint64_t>("data_fingerprint") != data_fingerprint && !options.allow_new_data)
     throw DeckError(
         fmt::format("{} was trained on other data (the contents of data.path differ): --allow-new-data "
                     "goes on with these",

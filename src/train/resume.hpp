@@ -10,6 +10,7 @@
 
 #include "checkpoint/format.hpp"
 #include "core/deck.hpp"
+#include "core/error.hpp"
 
 namespace shardmark {
 
@@ -24,6 +25,15 @@ struct ResumeOptions {
 struct ResumePoint {
   std::string path;
   std::map<std::string, checkpoint::Value> state;
+
+  /// Throws, on all ranks alike, where /state has no such key of type V.
+  template <class V>
+  const V& get(const std::string& key) const {
+    const auto it = state.find(key);
+    if (it == state.end() || !std::holds_alternative<V>(it->second))
+      throw Error(ExitCode::environment, path + ": /state/" + key + " is missing or of another type", true);
+    return std::get<V>(it->second);
+  }
 };
 
 /// Resumes as the options say: calls load(point) for the file named or for the newest one of the folder.

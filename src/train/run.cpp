@@ -51,7 +51,9 @@ void make_folder(const Communicator& world, const std::string& folder) {
     std::filesystem::create_directories(folder, failure);
     const std::string probe = folder + "/.writable";
     const bool written = !failure && static_cast<bool>(std::ofstream(probe) << "x" << std::flush);
-    if (!written) throw EnvironmentError(folder + ": this folder can't be made or written to");
+    if (!written)
+      throw EnvironmentError(folder + ": this folder can't be made or written to" +
+                             (failure ? ": " + failure.message() : ""));
     std::filesystem::remove(probe, failure);
   });
 }
@@ -126,15 +128,15 @@ class Run {
   }
 
   void start_or_resume() {
-    const auto point = resume(world_, config_.checkpoint.dir, resume_, [&](const ResumePoint& candidate) {
-      require_same_run(candidate, deck_, dataset_->fingerprint(), resume_);
-      checkpoint::Contents contents = state_->contents_to_load();
-      checkpoint::load(world_, candidate.path, contents, options_);
-      state_->finish_load(world_, candidate.path, contents);
-    });
+    const std::optional<ResumePoint> point =
+        resume(world_, config_.checkpoint.dir, resume_, [&](const ResumePoint& candidate) {
+          require_same_run(candidate, deck_, dataset_->fingerprint(), resume_);
+          checkpoint::Contents contents = state_->contents_to_load();
+          checkpoint::load(world_, candidate.path, contents, options_);
+          state_->finish_load(world_, candidate.path, contents);
+        });
     if (point) {
-      trainer_->resume_at(std::get<std::uint64_t>(point->state.at("step")),
-                          std::get<std::uint64_t>(point->state.at("samples_seen")));
+      trainer_->resume_at(point->get<std::uint64_t>("step"), point->get<std::uint64_t>("samples_seen"));
       record_.last_checkpoint = point->path;
       say("resumed {} at step {}\n", point->path, trainer_->steps_done());
     } else if (!resume_.from.empty()) {
@@ -145,7 +147,9 @@ class Run {
       make_folder(world_, config_.checkpoint.dir);
     world_.agree([&] {
       if (!first()) return;
-      std::ofstream(config_.output_dir + "/deck.toml") << deck_.effective();
+      const std::string deck = config_.output_dir + "/deck.toml";
+      if (!(std::ofstream(deck) << deck_.effective() << std::flush))
+        throw EnvironmentError(deck + ": can't be written");
       metrics_ = std::make_unique<MetricsFile>(config_.output_dir + "/metrics.jsonl", trainer_->steps_done(),
                                                item_name_);
     });
