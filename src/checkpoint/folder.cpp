@@ -69,7 +69,7 @@ void remove(const std::string& path) {
 template <class Call>
 void with_descriptor(const char* what, const std::string& path, int flags, std::initializer_list<int> allowed,
                      Call call) {
-  const int descriptor = ::open(path.c_str(), flags);
+  const int descriptor = ::open(path.c_str(), flags, 0666);
   const int reason = descriptor >= 0 && call(descriptor) == 0 ? 0 : errno;
   if (descriptor >= 0) ::close(descriptor);
   if (reason != 0 && std::find(allowed.begin(), allowed.end(), reason) == allowed.end())
@@ -78,6 +78,16 @@ void with_descriptor(const char* what, const std::string& path, int flags, std::
 
 void synchronise(const std::string& path) {
   with_descriptor("fsync", path, O_RDONLY, {}, [](int descriptor) { return ::fsync(descriptor); });
+}
+
+int write_zeros(int descriptor, std::uint64_t bytes) {
+  const std::vector<char> zeros(65536, 0);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, zeros.data(), std::min<std::uint64_t>(bytes, zeros.size()));
+    if (written < 0) return -1;
+    bytes -= static_cast<std::uint64_t>(written);
+  }
+  return ::fsync(descriptor);
 }
 
 }  // namespace
@@ -108,6 +118,11 @@ void require_free_space(const std::string& folder, std::uint64_t needed) {
                            " bytes and the file system of " + folder + " has " +
                            std::to_string(space.available) +
                            " bytes free: make room, or set checkpoint.dir to another folder");
+}
+
+void probe_space(const std::string& path, std::uint64_t bytes) {
+  with_descriptor("write", path, O_WRONLY | O_CREAT | O_TRUNC, {},
+                  [&](int descriptor) { return write_zeros(descriptor, bytes); });
 }
 
 void reserve_space(const std::string& path) {

@@ -16,6 +16,10 @@ std::string partial_path(const std::string& folder, std::uint64_t step);
 /// Throws where the file system of `folder` has fewer than `needed` bytes for us.
 void require_free_space(const std::string& folder, std::uint64_t needed);
 
+/// Creates the file and writes that many bytes to the disk, so that a full disk or a quota is an error here.
+/// The bytes mean nothing.
+void probe_space(const std::string& path, std::uint64_t bytes);
+
 /// Gives a file all the blocks of its size now, where the file system can; a full disk is an error.
 void reserve_space(const std::string& path);
 

@@ -16,7 +16,6 @@ DatasetId create_in_space(const File& file, const std::string& name, hid_t type,
   SHARDMARK_HDF5(file.path(), H5Pset_layout(creation.get(), H5D_CONTIGUOUS));
   SHARDMARK_HDF5(file.path(), H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY));
   SHARDMARK_HDF5(file.path(), H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER));
-  SHARDMARK_HDF5(file.path(), H5Pset_obj_track_times(creation.get(), false));
   return DatasetId(SHARDMARK_HDF5(file.path(), H5Dcreate2(file.id(), name.c_str(), type, space.get(),
                                                           links.get(), creation.get(), H5P_DEFAULT)));
 }

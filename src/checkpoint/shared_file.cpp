@@ -55,12 +55,15 @@ std::uint64_t bytes_of(const std::vector<Tensor>& tensors) {
   return bytes;
 }
 
-/// What a file takes: the data, and for metadata about twice of what was seen.
-std::uint64_t bytes_needed(const Contents& contents) {
-  std::uint64_t bytes = bytes_of(contents.tensors) + 65536 + 2048 * contents.tensors.size();
+/// What HDF5 needs beside the data: at most, by about a factor of two.
+std::uint64_t metadata_bytes(const Contents& contents) {
+  std::uint64_t bytes = 65536;
+  for (const Tensor& tensor : contents.tensors) bytes += 2048 + 4 * dataset_path(tensor).size();
   for (const Values* values : {&contents.state, &contents.run})
-    for (const auto& [key, value] : *values)
-      if (const auto* text = std::get_if<std::string>(&value)) bytes += text->size();
+    for (const auto& [key, value] : *values) {
+      const auto* text = std::get_if<std::string>(&value);
+      bytes += 1024 + 4 * key.size() + (text ? text->size() : 0);
+    }
   return bytes;
 }
 
@@ -77,6 +80,7 @@ void require_fingerprints(const std::string& path, const std::vector<Tensor>& te
 void write_partial_file(const Communicator& comm, const std::string& path, const Contents& contents,
                         const Options& options) {
   on_rank_0(comm, [&] {
+    probe_space(path, metadata_bytes(contents));
     create_file(path, contents);
     if (options.collective) reserve_space(path);
   });
@@ -97,7 +101,8 @@ Report save_shared_file(const Communicator& comm, const std::string& folder, std
   on_rank_0(comm, [&] {
     std::filesystem::create_directories(folder);
     remove_partial_files(folder);
-    if (options.check_free_space) require_free_space(folder, bytes_needed(contents));
+    if (options.check_free_space)
+      require_free_space(folder, bytes_of(contents.tensors) + metadata_bytes(contents));
   });
   try {
     write_partial_file(comm, partial, contents, options);
