@@ -66,5 +66,8 @@ case $("$launcher" --version 2>&1) in
 esac
 if [[ -n ${SHARDMARK_MPIEXEC_FLAGS+set} ]]; then read -ra flags <<<"$SHARDMARK_MPIEXEC_FLAGS"; fi
 
+# Only this shell knows whether the output goes to a terminal: launchers give the program one in any case.
+if [[ -t 1 && " ${options[*]-} " != *" --progress"* ]]; then options+=(--progress line); fi
+
 if [[ $deck == "$top"/* ]]; then cd "$top"; fi
 exec "$launcher" ${flags[@]+"${flags[@]}"} -n "$ranks" "$build/shardmark" train "$deck" ${options[@]+"${options[@]}"}

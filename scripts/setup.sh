@@ -11,7 +11,7 @@ Installs what is missing (Debian and Ubuntu, as root or with sudo), configures, 
 A second run does only what is left to do and needs no network.
 
   --no-install  installs nothing: configures with what is there
-  --tests       also what the tests need: formatters and Python packages
+  --tests       also the tests and what they need: formatters and Python packages
   CMAKE OPTION  given to cmake, for example -DKokkos_ROOT=/opt/kokkos or -C scripts/configs/FILE.cmake
 
 Environment: SHARDMARK_BUILD names another build folder; SHARDMARK_JOBS sets the number of compile jobs.
@@ -138,4 +138,6 @@ fi
 # Kokkos needs about 1.5 GB a compile job.
 memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo 2>/dev/null || true)
 jobs=$(($(nproc) < ${memory_kb:-1500000} / 1500000 ? $(nproc) : ${memory_kb:-1500000} / 1500000))
-cmake --build "$build" --parallel "${SHARDMARK_JOBS:-$((jobs > 0 ? jobs : 1))}" >&2 || exit 1
+target=()
+if [[ $tests == no ]]; then target=(--target shardmark); fi
+cmake --build "$build" ${target[@]+"${target[@]}"} --parallel "${SHARDMARK_JOBS:-$((jobs > 0 ? jobs : 1))}" >&2 || exit 1
