@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The Shardmark authors
+# SPDX-License-Identifier: Apache-2.0
+"""A disk that fills up ends the run on every rank with code 3, and the run goes on once there is room."""
+
+import itertools
+import os
+import subprocess
+
+import harness
+
+ENVIRONMENT = 3
+FIRST, SECOND, PARTIAL = "step_00000001.h5", "step_00000002.h5", ".step_00000002.h5.partial"
+CHANGES = {"model.layers": 2, "model.width": 96, "checkpoint.every": 1, "checkpoint.keep": 0, "checkpoint.dir": "disk"}
+
+
+class FullDisk(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", self.disk], check=False, text=True,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        if mounted.returncode != 0:
+            self.skipTest("no file system of 8 MB: " + mounted.stderr.strip())
+        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+
+    def free(self):
+        status = os.statvfs(self.disk)
+        return status.f_bavail * status.f_frsize
+
+    def fill(self, left):
+        (self.disk / "ballast").write_bytes(bytes(self.free() - left))
+
+    def go_on(self, transfer, check):
+        deck = self.write_deck({**CHANGES, "train.steps": 2, "checkpoint.transfer": transfer,
+                                "checkpoint.check_free_space": check})
+        return self.run_program("train", deck, "--resume", "auto")
+
+    def test_save_fails_and_the_one_before_is_whole(self):
+        self.train({**CHANGES, "train.steps": 1})
+        size = (self.disk / FIRST).stat().st_size
+        self.assertGreater(size, 2e6)
+        for transfer, check in itertools.product(["independent", "collective"], [True, False]):
+            with self.subTest(transfer=transfer, check=check):
+                self.fill(left=size // 2)
+                failed = self.go_on(transfer, check)
+                self.assert_refused(failed, ENVIRONMENT, "the checkpoint needs" if check else PARTIAL, "bytes", "disk")
+                self.assertIn("resumed disk/" + FIRST + " at step 1", failed.out)
+                expected = {"ballast", FIRST} | (set() if check else {PARTIAL})
+                self.assertEqual(set(harness.checkpoints_of(self.disk)), expected)
+
+                (self.disk / "ballast").unlink()
+                resumed = self.go_on(transfer, check)
+                self.assert_valid(resumed)
+                self.assertIn("resumed disk/" + FIRST + " at step 1", resumed.out)
+                self.assertEqual(harness.checkpoints_of(self.disk), [FIRST, SECOND])
+                (self.disk / SECOND).unlink()
+
+
+if __name__ == "__main__":
+    harness.main()
