@@ -18,7 +18,8 @@ Command add_train(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--resume", options->resume.from,
                  "auto: go on from the newest checkpoint, from step 0 where there is none; or a file");
-  app.add_option("--progress", options->progress, "line, rows, or auto: a line on a terminal without a launcher")
+  app.add_option("--progress", options->progress,
+                 "line, rows, or auto: a line on a terminal without a launcher")
       ->check(CLI::IsMember({"auto", "line", "rows"}));
   app.add_flag("--allow-new-data", options->resume.allow_new_data,
                "resume although the data differ from the checkpoint's");
