@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -48,10 +47,6 @@ inline std::vector<Tensor> sample_tensors(Dtype dtype) {
   return shapes;
 }
 
-inline std::size_t count_of(const Tensor& tensor) {
-  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::size_t{1}, std::multiplies<>());
-}
-
 template <class T>
 void fill_piece(const Piece& piece) {
   for (std::size_t i = piece.begin; i < piece.end; ++i)
@@ -69,7 +64,7 @@ inline Sample make_sample(const Communicator& comm, std::vector<Tensor> tensors,
   Sample sample;
   sample.contents.tensors = std::move(tensors);
   std::size_t total = 0, before = 0;
-  for (const Tensor& tensor : sample.contents.tensors) total += count_of(tensor);
+  for (const Tensor& tensor : sample.contents.tensors) total += tensor.size();
   const auto rank = static_cast<std::size_t>(comm.rank()), size = static_cast<std::size_t>(comm.size());
   const auto owner = [&](std::size_t i) -> std::size_t {
     if (split == Split::even) return ((before + i) * size) / total;
@@ -78,7 +73,7 @@ inline Sample make_sample(const Communicator& comm, std::vector<Tensor> tensors,
   };
   for (std::size_t t = 0; t < sample.contents.tensors.size(); ++t) {
     Tensor& tensor = sample.contents.tensors[t];
-    const std::size_t n = count_of(tensor);
+    const std::size_t n = tensor.size();
     const bool wide = tensor.dtype == Dtype::fp64;
     sample.contents.pieces.push_back({t, n / 2, n / 2, nullptr});  // an empty piece
     for (std::size_t i = 0; i < n;) {

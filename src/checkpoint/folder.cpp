@@ -109,6 +109,12 @@ std::vector<Found> scan(const std::string& folder) {
   return found;
 }
 
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("make the folder", folder, error.message());
+}
+
 void require_free_space(const std::string& folder, std::uint64_t needed) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
@@ -127,8 +133,12 @@ void probe_space(const std::string& path, std::uint64_t bytes) {
 
 void reserve_space(const std::string& path) {
   const auto size = static_cast<off_t>(fs::file_size(path));
-  with_descriptor("reserve space for", path, O_RDWR, {EOPNOTSUPP, ENOSYS},
-                  [&](int descriptor) { return ::fallocate(descriptor, 0, 0, size); });
+  with_descriptor("reserve space for", path, O_RDWR, {EOPNOTSUPP, ENOSYS}, [&](int descriptor) {
+    int status = -1;
+    do status = ::fallocate(descriptor, 0, 0, size);
+    while (status != 0 && errno == EINTR);
+    return status;
+  });
 }
 
 std::string free_space_text(const std::string& folder) {

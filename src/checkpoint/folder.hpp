@@ -13,6 +13,9 @@ namespace shardmark::checkpoint {
 /// "<folder>/.step_00000100.h5.partial": a save that is not whole yet, or never was.
 std::string partial_path(const std::string& folder, std::uint64_t step);
 
+/// Makes the folder and those above it where they do not exist.
+void make_folder(const std::string& folder);
+
 /// Throws where the file system of `folder` has fewer than `needed` bytes for us.
 void require_free_space(const std::string& folder, std::uint64_t needed);
 

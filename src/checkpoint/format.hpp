@@ -18,12 +18,18 @@ inline constexpr std::int64_t format_version = 1;
 
 /// One tensor of a checkpoint, the same list in the same order on all ranks.
 struct Tensor {
-  std::string group;  ///< "model", "optimizer/exp_avg", …: the dataset is /<group>/<name>
-  std::string name;   ///< the parameter's name
-  std::vector<std::size_t> shape;
-  Dtype dtype;  ///< fp32 or fp64
+  std::string group;               ///< "model", "optimizer/exp_avg", …: the dataset is /<group>/<name>
+  std::string name;                ///< the parameter's name
+  std::vector<std::size_t> shape;  ///< at least one dimension
+  Dtype dtype;                     ///< fp32 or fp64
   std::uint64_t fingerprint =
       0;  ///< of the whole tensor: stored in /fingerprint/<group>/<name>, checked on load
+
+  std::size_t size() const {
+    std::size_t n = 1;
+    for (std::size_t extent : shape) n *= extent;
+    return n;
+  }
 };
 
 /// A contiguous range of a tensor in this rank's host memory: elements [begin, end) of the flattened tensor.

@@ -17,16 +17,15 @@ namespace {
 // collective write: HDF5 leaves out the rest of its collective steps there, and MPI may even report success
 // for data that never reached the disk; other ranks then wait for ever, or the next collective call on the
 // file does. (Seen with HDF5 1.10 and Open MPI 4.1, both OMPIO and ROMIO.) So:
-// - Rank 0 creates the file alone, with all metadata, and closes it. Only then do all ranks open it together,
-// and
-//   write nothing but raw data into space that has its place: flush and close have no metadata to write.
-// - For collective mode rank 0 also reserves the blocks, so that a full disk shows before any collective
-// write;
-//   after it each rank reads its pieces back, in independent calls, and the fingerprints are compared.
-// - Every rank's status is compared before the next collective call.
-// - After an error HDF5 is asked nothing more about the file: it stays open. start_before_mpi() keeps HDF5
-// from
-//   closing it at the end of the process.
+//
+// 1. Rank 0 creates the file alone, with all metadata, and closes it, after a probe that there is room for
+//    them (HDF5 may crash where there is none). Only then do all ranks open it together, and write nothing
+//    but raw data into space that has its place: flush and close have no metadata to write.
+// 2. For collective mode rank 0 also reserves the blocks, so that a full disk shows before any collective
+//    write; after it each rank reads its pieces back, in independent calls, and fingerprints are compared.
+// 3. Every rank's status is compared before the next collective call.
+// 4. After an error HDF5 is asked nothing more about the file: it stays open. start_before_mpi() keeps HDF5
+//    from closing it at the end of the process.
 
 class Stopwatch {
  public:
@@ -47,11 +46,7 @@ void on_rank_0(const Communicator& comm, Action action) {
 
 std::uint64_t bytes_of(const std::vector<Tensor>& tensors) {
   std::uint64_t bytes = 0;
-  for (const Tensor& tensor : tensors) {
-    std::uint64_t size = size_of(tensor.dtype);
-    for (std::size_t extent : tensor.shape) size *= extent;
-    bytes += size;
-  }
+  for (const Tensor& tensor : tensors) bytes += tensor.size() * size_of(tensor.dtype);
   return bytes;
 }
 
@@ -99,7 +94,7 @@ Report save_shared_file(const Communicator& comm, const std::string& folder, std
   const Stopwatch stopwatch;
   const std::string partial = partial_path(folder, step);
   on_rank_0(comm, [&] {
-    std::filesystem::create_directories(folder);
+    make_folder(folder);
     remove_partial_files(folder);
     if (options.check_free_space)
       require_free_space(folder, bytes_of(contents.tensors) + metadata_bytes(contents));

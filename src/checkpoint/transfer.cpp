@@ -18,9 +18,7 @@ struct Call {
 };
 
 void require_inside(const Tensor& tensor, const Piece& piece) {
-  std::size_t size = tensor.shape.empty() ? 0 : 1;
-  for (std::size_t extent : tensor.shape) size *= extent;
-  if (piece.begin > piece.end || piece.end > size)
+  if (tensor.shape.empty() || piece.begin > piece.end || piece.end > tensor.size())
     throw EnvironmentError("checkpoint: the range [" + std::to_string(piece.begin) + ", " +
                            std::to_string(piece.end) + ") is outside of " + dataset_path(tensor));
 }
