@@ -140,4 +140,5 @@ memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo 2>/dev/null || true)
 jobs=$(($(nproc) < ${memory_kb:-1500000} / 1500000 ? $(nproc) : ${memory_kb:-1500000} / 1500000))
 target=()
 if [[ $tests == no ]]; then target=(--target shardmark); fi
-cmake --build "$build" ${target[@]+"${target[@]}"} --parallel "${SHARDMARK_JOBS:-$((jobs > 0 ? jobs : 1))}" >&2 || exit 1
+jobs=${SHARDMARK_JOBS:-$((jobs > 0 ? jobs : 1))}
+cmake --build "$build" ${target[@]+"${target[@]}"} --parallel "$jobs" >&2 || exit 1

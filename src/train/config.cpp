@@ -57,7 +57,7 @@ ScheduleConfig read_schedule(Deck& deck) {
   ScheduleConfig schedule;
   schedule.kind = deck.choice("schedule.kind", "cosine", {"constant", "linear", "cosine"});
   schedule.warmup = deck.count("schedule.warmup", 5);
-  schedule.min_lr = deck.real("schedule.min_lr", 1e-4, 0, infinity);
+  schedule.min_lr = deck.real("schedule.min_lr", 0, 0, infinity);
   return schedule;
 }
 

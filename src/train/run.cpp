@@ -3,6 +3,7 @@
 #include "train/run.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cmath>
