@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace shardmark {
 
@@ -25,6 +26,10 @@ using Matrix = Kokkos::View<T**, Kokkos::LayoutRight, MemorySpace, Kokkos::Memor
 /// Memory with an owner; converts to the Views above.
 template <class T>
 using OwnedVector = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace>;
+
+/// What create_mirror_view() makes of an OwnedVector: host memory, on host builds the vector itself.
+template <class T>
+using HostMirror = decltype(Kokkos::create_mirror_view(std::declval<const OwnedVector<T>&>()));
 
 /// Allocates n elements, not initialised. The label is "shardmark::<file>::<what>"; the ledger sorts by it.
 template <class T>

@@ -32,8 +32,8 @@ class Batcher {
   std::size_t tokens_, features_, responses_;  ///< elements of one sample
   OwnedVector<std::int32_t> token_memory_;
   OwnedVector<T> array_memory_;
-  typename OwnedVector<std::int32_t>::HostMirror host_tokens_;
-  typename OwnedVector<T>::HostMirror host_arrays_;
+  HostMirror<std::int32_t> host_tokens_;
+  HostMirror<T> host_arrays_;
   std::vector<double> sample_;
 };
 

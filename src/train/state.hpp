@@ -35,7 +35,7 @@ class TrainerState {
  private:
   struct Memory {
     Vector<T> device;
-    typename OwnedVector<T>::HostMirror host;  ///< the same memory on host builds
+    HostMirror<T> host;  ///< the same memory on host builds
   };
   checkpoint::Contents tensors() const;
   /// Pieces of every tensor; `own_part`: only the part of a slice that this replica writes.
