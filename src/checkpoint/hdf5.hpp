@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -37,9 +38,12 @@ using ObjectId = Handle<Hdf5Traits<H5Oclose>>;
 /// Throws EnvironmentError with the call, the file, and the innermost entry of HDF5's error stack.
 [[noreturn]] void throw_hdf5_error(const std::string& path, const char* expression);
 
+/// A call failed where it returns less than zero, or zero where its type has nothing less (sizes).
 template <class Result>
 Result check_hdf5(Result result, const std::string& path, const char* expression) {
-  if (result < 0) throw_hdf5_error(path, expression);
+  bool failed = result == 0;
+  if constexpr (std::is_signed_v<Result>) failed = result < 0;
+  if (failed) throw_hdf5_error(path, expression);
   return result;
 }
 
