@@ -54,8 +54,8 @@ TEST(Deck, ErrorsNameFileLineKeyAndValidValues) {
       {"[model]\nsizes = [3, 0]\n", "must be an array of positive integers"},
       {"[data]\npath = 3\n", "d.toml:2: data.path = 3: must be a string or an array of strings"},
       {"[parallel]\nstrategy = \"zero4\"\n", "is not one of \"ddp\", \"no_shard\", \"zero1\", \"zero2\""},
-      {"[optimizer]\nlr = 1e-5\n",
-       "schedule.min_lr = 0.0001 (the default): must be at most optimizer.lr = 1e-05"},
+      {"[optimizer]\nlr = 1e-5\n[schedule]\nmin_lr = 1e-4\n",
+       "d.toml:4: schedule.min_lr = 0.0001: must be at most optimizer.lr = 1e-05"},
       {"[parallel]\nshard_size = 2\n", "d.toml:2: parallel.shard_size = 2: is for the strategy hybrid"},
       {"[parallel]\nstrategy = \"ddp\"\nreshard_after_forward = true\n",
        "d.toml:3: parallel.reshard_after_forward"},
@@ -89,7 +89,7 @@ TEST(Deck, OverridesWinAndAreNamedInErrors) {
 // The effective deck says everything: read again, it gives the same.
 TEST(Deck, EffectiveDeckReadsBackAsItself) {
   Deck first(
-      "[data]\npath = [\"a b\", \"c\\\\d\\\"e\"]\n[optimizer]\nlr = 1e-7\n[schedule]\nmin_lr = 0\n"
+      "[data]\npath = [\"a b\", \"c\\\\d\\\"e\"]\n[optimizer]\nlr = 1e-7\n"
       "[parallel]\nstrategy = \"hsdp\"\n",
       "d.toml");
   const RunConfig config = read_run_config(first);
