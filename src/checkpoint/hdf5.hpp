@@ -41,8 +41,12 @@ using ObjectId = Handle<Hdf5Traits<H5Oclose>>;
 /// A call failed where it returns less than zero, or zero where its type has nothing less (sizes).
 template <class Result>
 Result check_hdf5(Result result, const std::string& path, const char* expression) {
-  bool failed = result == 0;
-  if constexpr (std::is_signed_v<Result>) failed = result < 0;
+  bool failed;
+  if constexpr (std::is_unsigned_v<Result>) {
+    failed = result == 0;
+  } else {
+    failed = result < 0;
+  }
   if (failed) throw_hdf5_error(path, expression);
   return result;
 }
