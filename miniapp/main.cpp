@@ -15,7 +15,7 @@ namespace {
 ExitCode parse_and_run(int argc, char** argv, bool speaks) {
   CLI::App app(
       "Shardmark: sharded training (FSDP, ZeRO) on Kokkos, MPI and parallel HDF5.\n"
-      "Exit codes: 0 valid, 1 invalid, 2 bad deck or arguments, 3 environment, 75 stopped: run again.");
+      "Exit codes: 0 valid, 1 invalid, 2 bad deck or arguments, 3 environment.");
   app.set_version_flag("--version", SHARDMARK_VERSION);
   CLI::App& train = *app.add_subcommand("train", "Train the model of a deck; run it under mpirun or srun");
   CLI::App& info = *app.add_subcommand("info", "Versions, back ends and machine");
@@ -47,7 +47,7 @@ ExitCode run_and_report(int argc, char** argv, const Runtime& runtime) {
     if (runtime.rank() == 0 || !error.everywhere()) {
       std::fflush(stdout);
       std::fprintf(stderr, "shardmark: rank %d: %s\n", runtime.rank(), error.what());
-      if (error.code() == ExitCode::invalid) std::printf("RESULT: INVALID: %s\n", error.what());
+      if (error.code() == ExitCode::invalid) std::printf("\nRESULT: INVALID: %s\n", error.what());
     }
     if (!error.everywhere()) runtime.abort(static_cast<int>(error.code()));
     return error.code();
@@ -66,11 +66,15 @@ int main(int argc, char** argv) {
   try {
     shardmark::Runtime runtime(argc, argv);
     const shardmark::ExitCode code = shardmark::run_and_report(argc, argv, runtime);
-    std::fflush(nullptr);
+    const bool told = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    if (!told) std::fprintf(stderr, "shardmark: standard output can't be written to\n");
     runtime.barrier();
-    return static_cast<int>(code);
+    return static_cast<int>(told ? code : shardmark::ExitCode::environment);
   } catch (const shardmark::Error& error) {
     std::fprintf(stderr, "shardmark: %s\n", error.what());
     return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "shardmark: start-up failed: %s\n", error.what());
+    return static_cast<int>(shardmark::ExitCode::environment);
   }
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 namespace shardmark::checkpoint {
@@ -44,7 +45,7 @@ void require_access(const std::string& path, int mode, int rank) {
 void require_signature(const std::string& path) {
   const char signature[] = "\x89HDF\r\n\x1a\n";
   char head[8] = {};
-  std::ifstream(path, std::ios::binary).read(head, sizeof head);
+  if (std::filesystem::is_regular_file(path)) std::ifstream(path, std::ios::binary).read(head, sizeof head);
   if (std::memcmp(head, signature, sizeof head) != 0) throw EnvironmentError(path + " is not an HDF5 file");
 }
 
@@ -53,7 +54,7 @@ void require_signature(const std::string& path) {
 std::string hdf5_version() {
   unsigned major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
-  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release) + ", parallel";
 }
 
 void throw_hdf5_error(const std::string& path, const char* expression) {

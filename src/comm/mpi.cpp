@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "comm/mpi_call.hpp"
 
@@ -222,7 +223,7 @@ std::string mpi_library_version() {
   int length = 0;
   SHARDMARK_MPI(MPI_Get_library_version(text, &length));
   const std::string version(text, length);
-  return version.substr(0, version.find_first_of("\n\0"));
+  return version.substr(0, version.find_first_of(std::string_view("\n\0", 2)));
 }
 
 std::string mpi_io_component() {

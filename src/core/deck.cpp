@@ -147,8 +147,9 @@ double Deck::real(const std::string& key, double default_value, double least, do
   const toml::node* node = find(key).node;
   const bool number = node == nullptr || node->is_number();
   const double value = node == nullptr ? default_value : node->value<double>().value_or(NAN);
-  if (!number || !(value >= least && value <= most))
-    fail(key, fmt::format("must be a number from {} to {}", least, most));
+  if (!number || !(value >= least && value <= most) || std::isinf(value))
+    fail(key, std::isinf(most) ? fmt::format("must be a number, at least {}", least)
+                               : fmt::format("must be a number from {} to {}", least, most));
   record(key, literal(value));
   return value;
 }

@@ -58,7 +58,8 @@ bool is_left_out(const fs::path& path) {
   if (name.starts_with('.') || extension == ".partial") return true;
   if (fs::is_directory(path))
     return name == "build" || name.starts_with("build-") || fs::exists(path / "CMakeCache.txt");
-  return extension == ".h5" || name == "metrics.jsonl" || name == "report.json";
+  return extension == ".h5" || name == "metrics.jsonl" || name == "report.json" || name == "deck.toml" ||
+         extension == ".abandoned" || extension == ".new";
 }
 
 void walk(const fs::path& folder, std::vector<std::string>& files) {

@@ -52,7 +52,9 @@ template <class T>
 void scale(const Exec& exec, T beta, const Matrix<T>& c) {
   const std::size_t columns = c.extent(1);
   Kokkos::parallel_for(
-      "shardmark::gemm::scale", Kokkos::RangePolicy<Exec>(exec, 0, c.extent(0) * columns),
+      "shardmark::gemm::scale",
+      Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>(
+          exec, 0, static_cast<std::int64_t>(c.extent(0) * columns)),
       KOKKOS_LAMBDA(const std::size_t i) {
         T& value = c(i / columns, i % columns);
         value = beta == T(0) ? T(0) : beta * value;

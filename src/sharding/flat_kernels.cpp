@@ -8,8 +8,9 @@
 namespace shardmark {
 
 namespace {
-Kokkos::RangePolicy<Exec> over(const Exec& exec, std::size_t n) {
-  return Kokkos::RangePolicy<Exec>(exec, 0, n);
+using Range = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;  // devices count in 32 bits else
+Range over(const Exec& exec, std::size_t n) {
+  return Range(exec, 0, static_cast<std::int64_t>(n));
 }
 }  // namespace
 

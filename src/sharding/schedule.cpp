@@ -40,22 +40,20 @@ std::vector<Visit> visits_of_micro_batch(const ScheduleInput& in, std::size_t mi
   return visits;
 }
 
-/// Marks where each unit's gradients open and are reduced, and where its parameters are given up.
+/// Marks where each unit's gradients open and are reduced, and where its parameters are given up, in the
+/// visits of one micro-batch.
 void mark_buffers(std::vector<Visit>& visits, const ScheduleInput& in, bool training) {
   const Strategy& strategy = in.strategy;
-  const std::size_t last_micro_batch = in.micro_batches - 1;
+  const auto makes_gradients = [](const Visit& v) { return v.compute.back().verb != Verb::forward; };
   for (std::size_t i = 0; i < visits.size(); ++i) {
     Visit& visit = visits[i];
-    const auto same_stay = [&](const Visit& other) {
-      return other.unit == visit.unit && other.micro_batch == visit.micro_batch;
-    };
-    const bool last_of_micro_batch = std::none_of(visits.begin() + i + 1, visits.end(), same_stay);
-    const auto makes_gradients = [](const Visit& v) { return v.compute.back().verb != Verb::forward; };
+    const auto same_unit = [&](const Visit& other) { return other.unit == visit.unit; };
+    const bool last_of_micro_batch = std::none_of(visits.begin() + i + 1, visits.end(), same_unit);
     const bool first_with_gradients =
         training && makes_gradients(visit) &&
         std::none_of(visits.begin(), visits.begin() + i,
-                     [&](const Visit& other) { return same_stay(other) && makes_gradients(other); });
-    const bool first = visit.micro_batch == 0, last = visit.micro_batch == last_micro_batch;
+                     [&](const Visit& other) { return same_unit(other) && makes_gradients(other); });
+    const bool first = visit.micro_batch == 0, last = visit.micro_batch + 1 == in.micro_batches;
     visit.opens_gradients = first_with_gradients && (first || !strategy.gradients_whole);
     visit.reduces = training && last_of_micro_batch && (last || !strategy.gradients_whole);
     visit.reshards = last_of_micro_batch ? (last || !strategy.parameters_whole)
@@ -168,10 +166,10 @@ std::vector<Action> make_schedule(ScheduleInput input, bool training) {
   if (input.shard_size == 1) input.strategy.parameters_whole = input.strategy.gradients_whole = true;
   std::vector<Visit> visits;
   for (std::size_t m = 0; m < input.micro_batches; ++m) {
-    const auto more = visits_of_micro_batch(input, m, training);
+    auto more = visits_of_micro_batch(input, m, training);
+    mark_buffers(more, input, training);
     visits.insert(visits.end(), more.begin(), more.end());
   }
-  mark_buffers(visits, input, training);
   return Planner(input, std::move(visits)).plan();
 }
 

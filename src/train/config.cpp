@@ -18,11 +18,12 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 ModelConfig read_model(Deck& deck) {
   ModelConfig model;
   model.kind = deck.choice("model.kind", "gpt", {"gpt", "mlp"});
-  model.layers = deck.count("model.layers", 2, 1);
-  model.width = deck.count("model.width", 64, 1);
-  model.heads = deck.count("model.heads", 4, 1);
-  model.context = deck.count("model.context", 64, 1);
-  model.vocab = deck.count("model.vocab", 256, 1);
+  // Upper limits keep every product of sizes below 2^63; tokens are 32-bit.
+  model.layers = deck.integer("model.layers", 2, 1, 1 << 16);
+  model.width = deck.integer("model.width", 64, 1, 1 << 20);
+  model.heads = deck.integer("model.heads", 4, 1, 1 << 20);
+  model.context = deck.integer("model.context", 64, 1, 1 << 20);
+  model.vocab = deck.integer("model.vocab", 256, 1, std::numeric_limits<std::int32_t>::max());
   model.tie_embeddings = deck.boolean("model.tie_embeddings", true);
   model.sizes = deck.counts("model.sizes", {32, 64, 64, 8});
   return model;
@@ -75,8 +76,8 @@ DataConfig read_data(Deck& deck) {
 TrainConfig read_train(Deck& deck) {
   TrainConfig train;
   train.steps = deck.count("train.steps", 20);
-  train.global_batch = deck.count("train.global_batch", 8, 1);
-  train.micro_batch = deck.count("train.micro_batch", 4, 1);
+  train.global_batch = deck.integer("train.global_batch", 8, 1, 1 << 24);
+  train.micro_batch = deck.integer("train.micro_batch", 4, 1, 1 << 16);
   train.seed = deck.count("train.seed", 1);
   train.eval_every = deck.count("train.eval_every", 10);
   train.log_every = deck.count("train.log_every", 1, 1);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,10 +16,13 @@ namespace shardmark {
 MetricsFile::MetricsFile(const std::string& path, std::uint64_t after_step, const std::string& item_name)
     : path_(path), item_name_(item_name) {
   std::vector<std::string> kept;
-  std::ifstream in(path);
-  for (std::string line; after_step > 0 && std::getline(in, line);) {
+  std::ifstream in;
+  if (after_step > 0 && std::filesystem::is_regular_file(path)) in.open(path);
+  for (std::string line; std::getline(in, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (row.is_object() && row.value("step", std::uint64_t{0}) <= after_step) kept.push_back(line);
+    if (row.is_object() && row.contains("step") && row["step"].is_number_unsigned() &&
+        row["step"].get<std::uint64_t>() <= after_step)
+      kept.push_back(line);
   }
   in.close();
   const std::string fresh = path + ".new";
@@ -45,8 +49,11 @@ void MetricsFile::write(const StepMetrics& metrics) {
 
 ProgressStyle progress_style(const std::string& name, int ranks) {
   if (name == "line") return ProgressStyle::line;
-  return name == "auto" && ranks == 1 && isatty(STDOUT_FILENO) != 0 ? ProgressStyle::line
-                                                                    : ProgressStyle::rows;
+  bool launched = ranks > 1;
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+    launched = launched || std::getenv(variable) != nullptr;
+  return name == "auto" && !launched && isatty(STDOUT_FILENO) != 0 ? ProgressStyle::line
+                                                                   : ProgressStyle::rows;
 }
 
 Progress::Progress(std::uint64_t first_step, std::uint64_t last_step, std::uint64_t every,

@@ -81,7 +81,7 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
 
   const std::string fresh = path + ".new";
   std::ofstream out(fresh);
-  out << report.dump(2) << std::endl;
+  out << report.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   std::error_code failure;
   if (out) std::filesystem::rename(fresh, path, failure);
   if (!out || failure) throw EnvironmentError(path + ": can't be written");

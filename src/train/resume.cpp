@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <sstream>
 
 #include "train/config.hpp"
@@ -74,6 +75,22 @@ std::optional<ResumePoint> resume(const Communicator& world, const std::string& 
     }
   }
   return std::nullopt;
+}
+
+std::vector<std::string> set_aside_newer(const Communicator& world, const std::string& folder,
+                                         std::uint64_t step) {
+  std::vector<std::string> paths;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    for (const auto& found : checkpoint::scan(folder)) {
+      if (found.step <= step) continue;
+      std::error_code failure;
+      std::filesystem::rename(found.path, found.path + ".abandoned", failure);
+      if (failure) throw EnvironmentError(found.path + ": can't be renamed: " + failure.message());
+      paths.push_back(found.path);
+    }
+  });
+  return paths;
 }
 
 void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t data_fingerprint,

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/format.hpp"
 #include "core/deck.hpp"
@@ -44,6 +45,11 @@ struct ResumePoint {
 std::optional<ResumePoint> resume(const Communicator& world, const std::string& folder,
                                   const ResumeOptions& options,
                                   const std::function<void(const ResumePoint&)>& load);
+
+/// Renames the checkpoints of `folder` that are later than `step` to <name>.abandoned, so that they are
+/// neither resumed from nor counted; nothing is lost. Returns their paths. Collective.
+std::vector<std::string> set_aside_newer(const Communicator& world, const std::string& folder,
+                                         std::uint64_t step);
 
 /// Throws DeckError, naming each key, where the deck differs from the checkpoint's in keys that must match,
 /// or where the data do and allow_new_data is off.

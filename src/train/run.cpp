@@ -16,6 +16,7 @@
 #include "layers/gemm.hpp"
 #include "train/ledger.hpp"
 #include "train/metrics.hpp"
+#include "train/output_folder.hpp"
 #include "train/peak.hpp"
 #include "train/report.hpp"
 #include "train/state.hpp"
@@ -33,6 +34,8 @@ Deck read_deck(const Communicator& world, const RunOptions& options) {
   std::string text;
   world.agree([&] {
     if (world.rank() != 0) return;
+    if (!std::filesystem::is_regular_file(options.deck))
+      throw DeckError(options.deck + ": no such deck, or not a file");
     std::ifstream file(options.deck);
     std::stringstream content;
     content << file.rdbuf();
@@ -43,20 +46,6 @@ Deck read_deck(const Communicator& world, const RunOptions& options) {
   Deck deck(world.host_broadcast(text, 0), options.deck);
   for (const std::string& assignment : options.overrides) deck.set(assignment);
   return deck;
-}
-
-void make_folder(const Communicator& world, const std::string& folder) {
-  world.agree([&] {
-    if (world.rank() != 0) return;
-    std::error_code failure;
-    std::filesystem::create_directories(folder, failure);
-    const std::string probe = folder + "/.writable";
-    const bool written = !failure && static_cast<bool>(std::ofstream(probe) << "x" << std::flush);
-    if (!written)
-      throw EnvironmentError(folder + ": this folder can't be made or written to" +
-                             (failure ? ": " + failure.message() : ""));
-    std::filesystem::remove(probe, failure);
-  });
 }
 
 /// One training run: everything that is set up once, and the loop.
@@ -97,8 +86,18 @@ class Run {
     mesh_ = make_mesh(world_, config_.parallel.shard_size_for(world_.size()));
     record_.mesh = describe(world_, mesh_);
     world_.agree([&] { dataset_ = make_dataset(config_.data, shape_, config_.train.seed); });
+    const std::string fingerprint = std::to_string(dataset_->fingerprint());
+    const bool same_data = world_.host_broadcast(fingerprint, 0) == fingerprint;
+    world_.agree([&] {
+      if (!same_data)
+        throw EnvironmentError(
+            fmt::format("rank {} sees other data than rank 0: data.path must hold the same on all "
+                        "nodes",
+                        world_.rank()));
+    });
     trainer_ = std::make_unique<Trainer<T>>(config_, world_, mesh_, *dataset_);
     state_ = std::make_unique<TrainerState<T>>(*trainer_, mesh_);
+    traffic_of_a_step_ = predict_traffic(*trainer_, mesh_);
     const Model<T>& model = trainer_->model();
     item_name_ = dataset_->has_tokens() ? "tokens" : "samples";
     record_.items_per_step = static_cast<double>(config_.train.global_batch) *
@@ -131,23 +130,26 @@ class Run {
   void start_or_resume() {
     const std::optional<ResumePoint> point =
         resume(world_, config_.checkpoint.dir, resume_, [&](const ResumePoint& candidate) {
-          require_same_run(candidate, deck_, dataset_->fingerprint(), resume_);
+          world_.agree([&] { require_same_run(candidate, deck_, dataset_->fingerprint(), resume_); });
           checkpoint::Contents contents = state_->contents_to_load();
           checkpoint::load(world_, candidate.path, contents, options_);
           state_->finish_load(world_, candidate.path, contents);
         });
+    output_folder_.emplace(world_, config_.output_dir);
+    if (config_.checkpoint.every > 0 || config_.checkpoint.at_start)
+      checkpoint_folder_.emplace(world_, config_.checkpoint.dir);
     if (point) {
       trainer_->resume_at(point->get<std::uint64_t>("step"), point->get<std::uint64_t>("samples_seen"));
       record_.last_checkpoint = point->path;
       say("resumed {} at step {}\n", point->path, trainer_->steps_done());
+      for (const std::string& path : set_aside_newer(world_, config_.checkpoint.dir, trainer_->steps_done()))
+        say("set aside {} as {}.abandoned: it is later than the step resumed from\n", path, path);
     } else if (!resume_.from.empty()) {
       say("nothing to resume in {}: starting at step 0\n", config_.checkpoint.dir);
     }
-    make_folder(world_, config_.output_dir);
-    if (config_.checkpoint.every > 0 || config_.checkpoint.at_start)
-      make_folder(world_, config_.checkpoint.dir);
     world_.agree([&] {
       if (!first()) return;
+      std::filesystem::remove(config_.output_dir + "/report.json");  // it tells of an earlier run
       const std::string deck = config_.output_dir + "/deck.toml";
       if (!(std::ofstream(deck) << deck_.effective() << std::flush))
         throw EnvironmentError(deck + ": can't be written");
@@ -193,14 +195,14 @@ class Run {
   }
 
   void evaluate(StepMetrics& metrics) {
+    if (dataset_->samples(Split::validation) == 0) return;
     const double loss = trainer_->evaluate();
-    if (std::isnan(loss)) return;
     metrics.validation_loss = record_.validation_loss = loss;
   }
 
   void count_traffic(const std::array<Traffic, collective_names.size()>& before) {
     const auto after = measured_traffic(mesh_);
-    const auto predicted = predict_traffic(*trainer_, mesh_);
+    const auto& predicted = traffic_of_a_step_;
     for (std::size_t i = 0; i < after.size(); ++i) {
       record_.traffic_measured[i].calls += after[i].calls - before[i].calls;
       record_.traffic_measured[i].bytes += after[i].bytes - before[i].bytes;
@@ -211,6 +213,9 @@ class Run {
 
   void save() {
     const auto start = Clock::now();
+    if (!trainer_->parameters_are_finite())
+      throw Error(ExitCode::invalid,
+                  fmt::format("weights are not finite after step {}", trainer_->steps_done()), true);
     checkpoint::Contents contents = state_->contents_to_save(world_);
     const std::uint64_t step = trainer_->steps_done();
     contents.state = {{"step", step},
@@ -240,6 +245,7 @@ class Run {
   /// reason.
   std::string find_invalid() {
     std::string reason;
+    if (!trainer_->parameters_are_finite()) reason = "weights are not finite";
     for (std::size_t i = 0; i < record_.traffic_measured.size(); ++i)
       if (record_.traffic_measured[i].bytes != record_.traffic_predicted[i].bytes)
         reason = fmt::format("{} moved {} bytes, predicted {}", collective_names[i],
@@ -290,6 +296,8 @@ class Run {
   ProgressStyle progress_style_;
   SampleShape shape_;
   checkpoint::Options options_;
+  std::optional<OutputFolder> output_folder_, checkpoint_folder_;
+  std::array<Traffic, collective_names.size()> traffic_of_a_step_ = {};
   MemoryLedger ledger_;  // before everything that it counts
   Mesh mesh_;
   std::unique_ptr<Dataset> dataset_;

@@ -188,6 +188,14 @@ double Trainer<T>::evaluate() {
 }
 
 template <class T>
+bool Trainer<T>::parameters_are_finite() const {
+  double squares = 0;
+  for (const auto& unit : units_)
+    squares += sum_of_squares<T>(exec_, {unit.parameter_shard(), unit.parameter_shard(), &unit.segments()});
+  return world_.host_max(std::isfinite(squares) ? 0 : 1) == 0;
+}
+
+template <class T>
 std::size_t Trainer<T>::parameter_count() const {
   std::size_t count = 0;
   for (const auto& unit : units_) count += unit.layout().elements;

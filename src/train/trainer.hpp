@@ -41,6 +41,9 @@ class Trainer {
   /// The mean loss over the validation split; NaN where there is none. Collective.
   double evaluate();
 
+  /// No weight is infinite or NaN, on any rank. Collective.
+  bool parameters_are_finite() const;
+
   std::uint64_t steps_done() const { return steps_done_; }
   std::uint64_t samples_seen() const { return samples_seen_; }
   void resume_at(std::uint64_t step, std::uint64_t samples) {

@@ -131,9 +131,9 @@ def metrics_of(folder):
 
 
 def checkpoints_of(folder):
-    """Names of all files in a folder of checkpoints, hidden ones too."""
+    """Names of all files in a folder of checkpoints but the lock, hidden ones too."""
     with contextlib.suppress(FileNotFoundError):
-        return sorted(path.name for path in folder.iterdir())
+        return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
     return []
 
 

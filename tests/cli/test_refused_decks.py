@@ -37,8 +37,8 @@ class RefusedDecks(harness.CliTest):
     def test_values(self):
         for parts, changes in [
                 (["train.steps = 'few'", "must be an integer"], {"train.steps": "few"}),
-                (["train.global_batch = 0", "at least 1"], {"train.global_batch": 0}),
-                (["optimizer.lr = -1.0", "must be a number from 0"], {"optimizer.lr": -1.0}),
+                (["train.global_batch = 0", "from 1 to"], {"train.global_batch": 0}),
+                (["optimizer.lr = -1.0", "must be a number, at least 0"], {"optimizer.lr": -1.0}),
                 (["data.kind = 'books'", '"bytes", "tokens", "markov", "teacher"'], {"data.kind": "books"}),
                 (["model.heads = 3 must divide model.width = 16", "valid: 1, 2, 4, 8, 16"], {"model.heads": 3}),
                 (["data.states = 33", "up to model.vocab = 32"], {"data.states": 33}),

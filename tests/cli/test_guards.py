@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: 2026 The Shardmark authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that must not pass for good ones: diverged, mixed with another run, or on data that differ by rank."""
+
+import fcntl
+import subprocess
+import tempfile
+import pathlib
+
+import harness
+
+SAVING = {"checkpoint.every": 2, "checkpoint.keep": 0}
+
+
+class Guards(harness.CliTest):
+    def saved(self):
+        return harness.checkpoints_of(self.folder / "out" / "checkpoints")
+
+    def test_weights_that_are_not_finite_are_invalid_and_not_saved(self):
+        explode = {"train.steps": 1, "schedule.warmup": 0, "schedule.kind": "constant", "optimizer.lr": 1e38}
+        for saving in [{}, {"checkpoint.every": 1}]:
+            deck = self.write_deck({**explode, **saving})
+            ended = self.run_program("train", deck)
+            self.assertEqual(ended.codes, [1, 1, 1], ended.stderr)
+            self.assertTrue(ended.out[-1].startswith("RESULT: INVALID: weights are not finite"), ended.out[-1])
+            self.assertEqual(self.saved(), [])
+
+    def test_a_report_of_an_earlier_run_does_not_stay(self):
+        self.train()
+        deck = self.write_deck({"schedule.warmup": 0, "optimizer.lr": 1e38, "train.steps": 9})
+        self.assertEqual(self.run_program("train", deck).codes, [1, 1, 1])
+        self.assertFalse((self.folder / "out" / "report.json").exists())
+
+    def test_checkpoints_later_than_the_one_resumed_from_are_set_aside(self):
+        self.train({**SAVING, "train.steps": 6})
+        first = "out/checkpoints/step_00000002.h5"
+        resumed = self.train({**SAVING, "train.steps": 4, "optimizer.lr": 1e-2}, ["--resume", first])
+        self.assertEqual(len([line for line in resumed.out if line.startswith("set aside")]), 2)
+        self.assertEqual(self.saved(), ["step_00000002.h5", "step_00000004.h5", "step_00000004.h5.abandoned",
+                                        "step_00000006.h5.abandoned"])
+        last = self.train({**SAVING, "train.steps": 5}, ["--resume", "auto"])
+        self.assertIn("resumed out/checkpoints/step_00000004.h5 at step 4", last.out)
+        self.assertEqual([row["step"] for row in harness.metrics_of(self.folder / "out")], [1, 2, 3, 4, 5])
+
+    def test_two_runs_do_not_share_a_folder(self):
+        (self.folder / "out").mkdir()
+        with open(self.folder / "out" / ".lock", "w", encoding="utf-8") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            deck = self.write_deck()
+            self.assert_refused(self.run_program("train", deck), 3, "out: another run is writing to this folder")
+        self.train()
+
+    def test_ranks_that_see_other_data_than_rank_0_are_named(self):
+        for rank, text in enumerate([b"a" * 400, b"b" * 400]):
+            folder = self.folder / f"node{rank}"
+            folder.mkdir()
+            (folder / "d.txt").write_bytes(text)
+        changes = {"data.kind": "bytes", "data.path": "d.txt", "model.vocab": 256, "output.dir": str(self.folder / "out")}
+        deck = self.folder / self.write_deck(changes)
+        with tempfile.TemporaryDirectory() as notes:
+            launch = [*harness.MPIEXEC[:-1], "-wdir", str(self.folder / "node0"), harness.MPIEXEC[-1]]
+            ranks = [harness.command(1, harness.NOTE_CODE, notes, ["train", deck]) for _ in range(2)]
+            first = [*launch, *ranks[0][len(harness.MPIEXEC):]]
+            second = ["-wdir", str(self.folder / "node1"), harness.MPIEXEC[-1], *ranks[1][len(harness.MPIEXEC):]]
+            ended = subprocess.run([*first, ":", *second], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=harness.environment(), timeout=harness.LONGEST_RUN, check=False)
+            codes = [int(file.read_text()) for file in pathlib.Path(notes).iterdir()]
+        self.assertEqual(codes, [3, 3], ended.stdout + ended.stderr)
+        self.assertIn("rank 1 sees other data than rank 0", ended.stderr)
+
+    def test_output_that_is_lost_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            ended = subprocess.run([harness.PROGRAM, "info"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                   env=harness.environment(), check=False)
+        self.assertEqual(ended.returncode, 3, ended.stderr)
+        self.assertIn("standard output can't be written to", ended.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
