@@ -3,9 +3,9 @@
 """Runs that must not pass for good ones: diverged, mixed with another run, or on data that differ by rank."""
 
 import fcntl
+import pathlib
 import subprocess
 import tempfile
-import pathlib
 
 import harness
 
@@ -55,7 +55,8 @@ class Guards(harness.CliTest):
             folder = self.folder / f"node{rank}"
             folder.mkdir()
             (folder / "d.txt").write_bytes(text)
-        changes = {"data.kind": "bytes", "data.path": "d.txt", "model.vocab": 256, "output.dir": str(self.folder / "out")}
+        changes = {"data.kind": "bytes", "data.path": "d.txt", "model.vocab": 256,
+                   "output.dir": str(self.folder / "out")}
         deck = self.folder / self.write_deck(changes)
         with tempfile.TemporaryDirectory() as notes:
             launch = [*harness.MPIEXEC[:-1], "-wdir", str(self.folder / "node0"), harness.MPIEXEC[-1]]
