@@ -227,6 +227,7 @@ class Run {
                       {"loss_scale", 1.0},
                       {"seed", config_.train.seed},
                       {"deck", deck_.effective()}};
+    contents.state["digest"] = digest_of(contents.state);
     contents.run = {{"ranks", std::int64_t{world_.size()}},
                     {"strategy", std::string(config_.parallel.strategy.name)},
                     {"mesh", fmt::format("{}", fmt::join(record_.mesh, "\n"))},

@@ -42,6 +42,19 @@ class Guards(harness.CliTest):
         self.assertIn("resumed out/checkpoints/step_00000004.h5 at step 4", last.out)
         self.assertEqual([row["step"] for row in harness.metrics_of(self.folder / "out")], [1, 2, 3, 4, 5])
 
+    @harness.needs_h5py
+    def test_a_changed_state_is_damage(self):
+        self.train(SAVING)
+        path = "out/checkpoints/step_00000002.h5"
+        whole = (self.folder / path).read_bytes()
+        for name in ["samples_seen", "step", "seed", "data_fingerprint", "loss_scale"]:
+            with self.subTest(name):
+                (self.folder / path).write_bytes(whole)
+                with harness.h5py.File(self.folder / path, "r+") as file:
+                    file["state"][name][...] = file["state"][name][()] / 2
+                ended = self.run_program("train", "deck.toml", "--resume", "auto", "--set", "train.steps=4")
+                self.assert_refused(ended, 3, f"{path} is damaged: /state")
+
     def test_two_runs_do_not_share_a_folder(self):
         (self.folder / "out").mkdir()
         with open(self.folder / "out" / ".lock", "w", encoding="utf-8") as lock:

@@ -47,7 +47,8 @@ class Resume(harness.CliTest):
                 whole, halves = strategy + "-whole", strategy + "-halves"
                 self.train(changes, cwd=self.folder / whole)
                 self.train({**changes, "train.steps": 10}, cwd=self.folder / halves)
-                self.assert_same_file(self.saved(whole, MIDDLE), self.saved(halves, MIDDLE), ["/run", "/state/deck"])
+                self.assert_same_file(self.saved(whole, MIDDLE), self.saved(halves, MIDDLE),
+                                      ["/run", "/state/deck", "/state/digest"])
                 self.train(changes, ["--resume", "auto"], cwd=self.folder / halves)
                 self.assertEqual(numbers(self.folder / whole), numbers(self.folder / halves))
                 self.assertEqual(sorted(numbers(self.folder / halves)), list(range(1, 21)))
