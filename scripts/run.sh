@@ -52,7 +52,8 @@ export OMP_PLACES=${OMP_PLACES:-cores}
 # The launcher of the MPI that the program was built with.
 launcher=${MPIEXEC:-$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")}
 cores=$(lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l || true)
-if ((cores == 0 || cores > $(nproc))); then cores=$(nproc); fi
+usable=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)  # nproc obeys these two
+if ((cores == 0 || cores > usable)); then cores=$usable; fi
 share=$((cores / ranks))  # cores a rank; 0 means more ranks than cores
 flags=()
 case $("$launcher" --version 2>&1) in

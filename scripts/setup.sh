@@ -12,7 +12,7 @@ A second run does only what is left to do and needs no network.
 
   --no-install  installs nothing: configures with what is there
   --tests       also the tests and what they need: formatters and Python packages
-  CMAKE OPTION  given to cmake, for example -DKokkos_ROOT=/opt/kokkos or -C scripts/configs/FILE.cmake
+  CMAKE OPTION  given to cmake, for example -DKokkos_ROOT=/opt/kokkos
 
 Environment: SHARDMARK_BUILD names another build folder; SHARDMARK_JOBS sets the number of compile jobs.
 Exit codes: 0 done · 1 the build failed · 2 bad arguments · 3 something is missing; the last lines say what.

@@ -24,6 +24,14 @@ Json to_json(const MemoryBytes& bytes) {
   return object;
 }
 
+/// Only the model state is predicted; the other classes are null.
+Json predicted_to_json(const MemoryBytes& bytes) {
+  Json object = to_json(bytes);
+  for (std::size_t i = static_cast<std::size_t>(MemoryClass::optimizer) + 1; i < bytes.size(); ++i)
+    object[memory_class_names[i]] = nullptr;
+  return object;
+}
+
 Json to_json(const std::array<Traffic, collective_names.size()>& traffic) {
   Json object;
   for (std::size_t i = 0; i < traffic.size(); ++i)
@@ -71,7 +79,7 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   report["peak_flops_per_second"] = number_or_null(record.peak_flops);
   report["step_seconds"] = to_json(summarize(record.step_seconds));
   report["gemm_share_of_step"] = number_or_null(record.gemm_share);
-  report["memory_rank0_bytes"] = {{"predicted", to_json(record.memory_predicted)},
+  report["memory_rank0_bytes"] = {{"predicted", predicted_to_json(record.memory_predicted)},
                                   {"measured_peak", to_json(record.memory_measured)},
                                   {"resident_peak", record.peak_resident}};
   report["traffic_rank0"] = {{"predicted", to_json(record.traffic_predicted)},

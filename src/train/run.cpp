@@ -149,7 +149,9 @@ class Run {
     }
     world_.agree([&] {
       if (!first()) return;
-      std::filesystem::remove(config_.output_dir + "/report.json");  // it tells of an earlier run
+      // A report tells of an earlier run, but stays where nothing is left to do.
+      if (trainer_->steps_done() < config_.train.steps)
+        std::filesystem::remove(config_.output_dir + "/report.json");
       const std::string deck = config_.output_dir + "/deck.toml";
       if (!(std::ofstream(deck) << deck_.effective() << std::flush))
         throw EnvironmentError(deck + ": can't be written");
@@ -164,6 +166,9 @@ class Run {
   void train() {
     if (config_.checkpoint.at_start && trainer_->steps_done() == 0) save();
     const std::uint64_t first_step = trainer_->steps_done();
+    nothing_to_train_ = first_step >= config_.train.steps;
+    if (nothing_to_train_)
+      say("step {} of {} is done already: nothing to train\n", first_step, config_.train.steps);
     double timed = 0, in_gemm = 0;
     while (trainer_->steps_done() < config_.train.steps) {
       const auto traffic_before = measured_traffic(mesh_);
@@ -270,7 +275,9 @@ class Run {
     const std::string invalid = find_invalid();
     record_.result = invalid.empty() ? "VALID" : "INVALID: " + invalid;
     world_.agree([&] {
-      if (first()) write_report(config_.output_dir + "/report.json", deck_, config_, record_, item_name_);
+      const std::string path = config_.output_dir + "/report.json";
+      if (first() && !(nothing_to_train_ && std::filesystem::exists(path)))
+        write_report(path, deck_, config_, record_, item_name_);
     });
     const FigureOfMerit figure = figure_of_merit(record_);
     const Summary& rate = figure.items_per_second;
@@ -307,6 +314,7 @@ class Run {
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<Progress> progress_;
   std::string item_name_;
+  bool nothing_to_train_ = false;
   RunRecord record_;
 };
 

@@ -31,6 +31,13 @@ class Guards(harness.CliTest):
         self.assertEqual(self.run_program("train", deck).codes, [1, 1, 1])
         self.assertFalse((self.folder / "out" / "report.json").exists())
 
+    def test_a_finished_run_started_again_keeps_its_report(self):
+        self.train(SAVING)
+        report = (self.folder / "out" / "report.json").read_bytes()
+        again = self.train(SAVING, ["--resume", "auto"])
+        self.assertIn("step 2 of 2 is done already: nothing to train", again.out)
+        self.assertEqual((self.folder / "out" / "report.json").read_bytes(), report)
+
     def test_checkpoints_later_than_the_one_resumed_from_are_set_aside(self):
         self.train({**SAVING, "train.steps": 6})
         first = "out/checkpoints/step_00000002.h5"

@@ -34,7 +34,7 @@ class Scripts(unittest.TestCase):
         self.stub("ctest")
         self.stub("touch", ': > "$1"')
         self.stub("id", "echo 0", note=False)
-        self.stub("nproc", "echo 4", note=False)
+        self.stub("nproc", 'echo "${OMP_NUM_THREADS:-4}"', note=False)  # as the real one does
         self.stub("lscpu", r"printf '# CPU\n0,0\n1,0\n2,0\n3,0\n'", note=False)
         self.build = self.top / "build"
         self.build.mkdir()
