@@ -66,7 +66,8 @@ struct Row {
 const std::vector<Row> rows = {
     {"GPT-2 Large SHARD_GRAD_OP 11", large, peer("shard_grad_op"), 11 - 1, 11 + 1},
     {"GPT-2 Large FULL_SHARD 15", large, peer("full_shard"), 15 - 1, 15 + 1},
-    {"GPT-2 Large FULL_SHARD + offload 20..22", large, peer("full_shard", true), 20 - 3, 22 + 3},
+    {"GPT-2 Large FULL_SHARD + offload 20", large, peer("full_shard", true), 20 - 3, 20 + 3},
+    {"GPT-2 Large FULL_SHARD + offload, finer units 22", large, peer("full_shard", true), 22 - 3, 22 + 3},
     {"GPT-2 XL FULL_SHARD 5", xl, peer("full_shard"), 5 - 1, 5 + 1},
     {"GPT-2 XL FULL_SHARD + offload 14", xl, peer("full_shard", true), 14 - 3, 14 + 3},
     {"GPT-2 XL FULL_SHARD + offload, one device 10", xl, peer("full_shard", true, 1), 10 - 3, 10 + 3},

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "forecast/memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
-
-#include <fmt/format.h>
 
 #include "core/error.hpp"
 
@@ -102,7 +102,7 @@ StepTraffic step_traffic(const Sharding& sharding, const Units& units, std::uint
   const double all = total(units);
   double gathered = strategy.parameters_whole ? all : m * all;
   if (strategy.reshard_after_forward) {
-    const std::uint64_t last = units.loss_in_last ? units.others.back() : 0;
+    const std::uint64_t last = units.loss_in_last && !units.others.empty() ? units.others.back() : 0;
     gathered += m * (all - static_cast<double>(units.root + last));
   }
   const double reduced = keeps_gradients_whole(sharding) ? all : m * all;

@@ -88,12 +88,12 @@ struct StepTraffic {
 
 /// (S-1)/S times the sum over units of gathers and reductions: at m = 1 about 2 (ddp, zero1, zero2) or 3
 /// (zero3) times the parameters' bytes (ZeRO paper, section 7). zero1 gathers once a step. Gradients that
-/// stay whole are reduced once a step, others every micro-batch.
+/// stay whole are reduced once a step, others every micro-batch. R and m are at least 1.
 StepTraffic step_traffic(const Sharding& sharding, const Units& units, std::uint64_t replicas,
                          std::uint64_t micro_batches);
 
-/// A line a strategy: bytes a parameter by class, and gigabytes (10^9) of all `parameters`. For S ranks; ddp
-/// and hybrid as on S ranks too.
+/// A line a strategy with S shards (ddp: whole): bytes a parameter by class, and gigabytes (10^9 bytes) that
+/// a rank holds for all `parameters`, with those that stay unsharded through a micro-batch.
 std::string model_state_table(std::uint64_t parameters, std::uint64_t shard_size, Dtype param, Dtype reduce);
 
 }  // namespace shardmark::forecast
