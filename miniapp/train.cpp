@@ -9,13 +9,7 @@ namespace shardmark {
 
 Command add_train(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
-  app.add_option("deck", options->deck,
-                 "TOML deck, for example inputs/tiny.toml; inputs/reference.toml lists every key")
-      ->required();
-  app.add_option("--set", options->overrides,
-                 "section.key=value: overrides a key of the deck; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_deck_options(app, options->deck, options->overrides);
   app.add_option("--resume", options->resume.from,
                  "auto: go on from the newest checkpoint, from step 0 where there is none; or a file");
   app.add_option("--progress", options->progress,
@@ -25,6 +19,8 @@ Command add_train(CLI::App& app) {
                "resume although the data differ from the checkpoint's");
   app.add_flag("--skip-damaged", options->resume.skip_damaged,
                "with --resume auto: pass over damaged checkpoints to the next older one");
+  app.add_flag("--dry-run", options->dry_run,
+               "print the deck, the mesh, and the memory and traffic of a rank, then stop");
   return [options] { return run_training(*options); };
 }
 

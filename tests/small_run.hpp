@@ -44,22 +44,23 @@ inline RunConfig small_config(const std::vector<std::string>& overrides) {
 }
 
 /// A trainer with all that it stands on.
-template <class T>
+template <class T, class G = Wide<T>>
 struct SmallRun {
   RunConfig config;
   std::unique_ptr<Communicator> world;
   Mesh mesh;
   std::unique_ptr<Dataset> dataset;
-  std::unique_ptr<Trainer<T>> trainer;
+  std::unique_ptr<Trainer<T, G>> trainer;
 
   /// Collective over `ranks`.
   SmallRun(const Communicator& ranks, std::vector<std::string> overrides) {
     overrides.push_back(std::string("precision.param=") + name_of(dtype_of<T>));
+    overrides.push_back(std::string("precision.reduce=") + name_of(dtype_of<G>));
     config = small_config(overrides);
     world = ranks.split(0, ranks.rank());
     mesh = make_mesh(*world, config.parallel.shard_size_for(world->size()));
     dataset = make_dataset(config.data, sample_shape(config.model), config.train.seed);
-    trainer = std::make_unique<Trainer<T>>(config, *world, mesh, *dataset);
+    trainer = std::make_unique<Trainer<T, G>>(config, *world, mesh, *dataset);
   }
 
   std::vector<StepResult> steps(int n) {

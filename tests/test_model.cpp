@@ -22,12 +22,13 @@ std::vector<std::int32_t> some_tokens(const ModelConfig& config) {
 template <class T>
 class ModelRun {
  public:
-  explicit ModelRun(const ModelConfig& config)
-      : model_(make_model<T>(config, micro_batch)),
+  explicit ModelRun(const ModelConfig& config, const ActivationConfig& activations = {micro_batch, 0, 512})
+      : spec_(describe_model(config)),
+        model_(make_model<T>(config, activations)),
         tokens_(to_device(some_tokens(config))),
         features_(random_tensor<T>("features", config.sizes.empty() ? 0 : samples * config.sizes.front())),
         responses_(random_tensor<T>("responses", config.sizes.empty() ? 0 : samples * config.sizes.back())) {
-    for (const UnitSpec& unit : model_->units()) {
+    for (const UnitSpec& unit : spec_.units) {
       layouts_.push_back(make_unit_layout(unit.parameters, 1));
       weights_.push_back(constant_tensor<T>(layouts_.back().total, nan));
       gradients_.push_back(constant_tensor<T>(layouts_.back().total, 0));
@@ -40,7 +41,7 @@ class ModelRun {
       }
     }
     batch_.samples = samples;
-    batch_.loss_scale = 1.0 / (samples * model_->terms_per_sample());
+    batch_.loss_scale = 1.0 / (samples * spec_.terms_per_sample);
     batch_.tokens = as_matrix<const std::int32_t>(tokens_, samples, config.context + 1);
     if (!config.sizes.empty()) {
       batch_.features = as_matrix<const T>(features_, samples, config.sizes.front());
@@ -51,9 +52,7 @@ class ModelRun {
   Model<T>& model() { return *model_; }
   Batch<T>& batch() { return batch_; }
   std::size_t units() const { return layouts_.size(); }
-  const std::vector<Parameter>& parameters(std::size_t unit) const {
-    return model_->units()[unit].parameters;
-  }
+  const std::vector<Parameter>& parameters(std::size_t unit) const { return spec_.units[unit].parameters; }
   Vector<T> weight(std::size_t unit, std::size_t i) const { return part(weights_, unit, i); }
   std::vector<T> gradient(std::size_t unit, std::size_t i) const {
     OwnedVector<T> copy = allocate<T>("shardmark::test::gradient", parameters(unit)[i].size());
@@ -82,18 +81,18 @@ class ModelRun {
   }
 
  private:
-  std::size_t last() const { return model_->stages().size() - 1; }
+  std::size_t last() const { return spec_.stages.size() - 1; }
   void forward() {
     for (std::size_t stage = 0; stage < last(); ++stage)
       model_->forward(exec_, stage, weights_of<const T>(stage), batch_);
   }
   template <class Scalar>
   UnitTensors<Scalar> weights_of(std::size_t stage) const {
-    const std::size_t unit = model_->stages()[stage].unit;
+    const std::size_t unit = spec_.stages[stage].unit;
     return {weights_[unit].data(), parameters(unit), layouts_[unit]};
   }
   UnitTensors<T> gradients_of(std::size_t stage) const {
-    const std::size_t unit = model_->stages()[stage].unit;
+    const std::size_t unit = spec_.stages[stage].unit;
     return {gradients_[unit].data(), parameters(unit), layouts_[unit]};
   }
   Vector<T> part(const std::vector<OwnedVector<T>>& buffers, std::size_t unit, std::size_t i) const {
@@ -249,8 +248,8 @@ TEST(Gpt, SamplesTogetherGiveTheSumOfTheirGradients) {
 }
 
 TEST(Gpt, NamesAndShapesAreThoseOfGpt2) {
-  const auto model = make_model<float>(gpt_config(false), 1);
-  const auto& units = model->units();
+  const ModelSpec spec = describe_model(gpt_config(false));
+  const auto& units = spec.units;
   ASSERT_EQ(units.size(), 4u);
   EXPECT_TRUE(units[0].root);
   EXPECT_FALSE(units[1].root || units[2].root || units[3].root);
@@ -282,23 +281,23 @@ TEST(Gpt, FlopsCountMatrixProductsAndHalfOfAttention) {
   ModelConfig config = gpt_config(true);
   config.layers = 12;
   config.context = 8;
-  const auto model = make_model<float>(config, 1);
+  const ModelSpec spec = describe_model(config);
   const double weights = 12 * (3 + 1 + 4 + 4) * 144 + 11 * 12, attention = 12 * (2 * 2 * 12 * 8) * 3 / 2;
-  EXPECT_DOUBLE_EQ(model->flops_per_sample(), 8 * (6 * weights + attention));
+  EXPECT_DOUBLE_EQ(spec.flops_per_sample, 8 * (6 * weights + attention));
 }
 
 TEST(Mlp, TermsAndFlops) {
-  const auto model = make_model<float>(mlp_config({5, 7, 3}), 1);
-  EXPECT_EQ(model->terms_per_sample(), 3u);
-  EXPECT_DOUBLE_EQ(model->flops_per_sample(), 6 * (5 * 7 + 7 * 3));
-  EXPECT_EQ(model->units()[1].parameters[0].name, "layers.1.weight");
-  EXPECT_EQ(model->units()[1].parameters[0].shape, (std::vector<std::size_t>{3, 7}));
-  EXPECT_DOUBLE_EQ(model->units()[1].parameters[0].init.standard_deviation, std::sqrt(2.0 / 7));
+  const ModelSpec spec = describe_model(mlp_config({5, 7, 3}));
+  EXPECT_EQ(spec.terms_per_sample, 3u);
+  EXPECT_DOUBLE_EQ(spec.flops_per_sample, 6 * (5 * 7 + 7 * 3));
+  EXPECT_EQ(spec.units[1].parameters[0].name, "layers.1.weight");
+  EXPECT_EQ(spec.units[1].parameters[0].shape, (std::vector<std::size_t>{3, 7}));
+  EXPECT_DOUBLE_EQ(spec.units[1].parameters[0].init.standard_deviation, std::sqrt(2.0 / 7));
 }
 
 void expect_deck_error(const ModelConfig& config, std::size_t batch, const std::string& message) {
   try {
-    make_model<float>(config, batch);
+    make_model<float>(config, {batch, 0, 512});
     FAIL() << "no error: " << message;
   } catch (const DeckError& error) {
     EXPECT_EQ(std::string(error.what()), message);

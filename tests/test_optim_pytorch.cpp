@@ -27,13 +27,14 @@ void check_against_pytorch(const char* kind, const double* figures) {
   config.eps = 1e-3;
   config.momentum = 0.9;
   config.weight_decay = 0.1;
-  const auto optimizer = make_optimizer<double>(config, {128});
+  const auto optimizer = make_optimizer<double>(config);
   const std::vector<Segment> segments = {{0, 0, 4, 0, true}, {1, 0, 2, 64, false}};
   const std::size_t place[] = {0, 1, 2, 3, 64, 65};
 
   const OwnedVector<double> parameters("shardmark::test::parameters", 128);
   const OwnedVector<double> gradients("shardmark::test::gradients", 128);
-  const FlatShard<double> shard{parameters, gradients, &segments};
+  const OwnedVector<double> first("shardmark::test::state", 128), second("shardmark::test::state", 128);
+  const FlatShard<double> shard{parameters, gradients, {first, second}, &segments};
   const auto set = [&](const OwnedVector<double>& data, std::initializer_list<double> values) {
     const auto host = Kokkos::create_mirror_view(data);
     for (std::size_t i = 0; i < 6; ++i) host(place[i]) = values.begin()[i];
@@ -45,8 +46,8 @@ void check_against_pytorch(const char* kind, const double* figures) {
   set(parameters, {0.5, -1.25, 2, 0.001, 1, -0.75});
   for (int t = 1; t <= 3; ++t) {
     set(gradients, {0.3 * t, -0.5, 0.01 / t, 4.0 - t, -0.2 * t, 1.5});
-    norm = std::sqrt(sum_of_squares(exec, shard));
-    optimizer->step(exec, 0, shard, 0.02, clip_scale(norm, 1), t);
+    norm = std::sqrt(sum_of_squares<double>(exec, Vector<double>(gradients), segments));
+    optimizer->step(exec, shard, 0.02, clip_scale(norm, 1), t);
     exec.fence();
   }
   EXPECT_NEAR(norm, last_norm, 1e-15);

@@ -43,7 +43,8 @@ template <class T>
 std::string save(SmallRun<T>& run, const std::string& folder) {
   TrainerState<T> state(*run.trainer, run.mesh);
   checkpoint::Contents contents = state.contents_to_save(*run.world);
-  contents.state = {{"step", run.trainer->steps_done()}, {"samples_seen", run.trainer->samples_seen()}};
+  contents.state = {{"step", run.trainer->steps_done()},
+                    {"samples_seen", run.trainer->position().samples_seen}};
   checkpoint::save_shared_file(*run.world, folder, run.trainer->steps_done(), contents, {}, 0);
   return folder + "/" + checkpoint::file_name(run.trainer->steps_done());
 }
@@ -54,8 +55,9 @@ void load(SmallRun<T>& run, const std::string& path) {
   checkpoint::Contents contents = state.contents_to_load();
   checkpoint::load(*run.world, path, contents, {});
   state.finish_load(*run.world, path, contents);
-  run.trainer->resume_at(std::get<std::uint64_t>(contents.state.at("step")),
-                         std::get<std::uint64_t>(contents.state.at("samples_seen")));
+  run.trainer->resume_at({std::get<std::uint64_t>(contents.state.at("step")),
+                          std::get<std::uint64_t>(contents.state.at("samples_seen")), 0},
+                         1, 0);
 }
 
 /// Of all tensors, as text.

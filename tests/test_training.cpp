@@ -73,7 +73,7 @@ TEST(Strategies, PredictedTrafficIsWhatWasSent) {
       const auto before = measured_traffic(run.mesh);
       run.trainer->step();
       const auto after = measured_traffic(run.mesh);
-      const auto predicted = predict_traffic(*run.trainer, run.mesh);
+      const auto predicted = predict_traffic(run.config, run.trainer->plan());
       for (std::size_t i = 0; i < predicted.size(); ++i) {
         EXPECT_EQ(after[i].calls - before[i].calls, predicted[i].calls)
             << c.name << " " << collective_names[i];

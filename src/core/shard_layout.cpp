@@ -25,6 +25,17 @@ UnitLayout make_unit_layout(const std::vector<Parameter>& parameters, std::size_
   return layout;
 }
 
+std::vector<std::pair<std::size_t, std::size_t>> padding_of(const std::vector<Parameter>& parameters,
+                                                            const UnitLayout& layout) {
+  std::vector<std::pair<std::size_t, std::size_t>> gaps;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t begin = layout.offsets[i] + parameters[i].size();
+    const std::size_t end = i + 1 < parameters.size() ? layout.offsets[i + 1] : layout.total;
+    if (begin < end) gaps.emplace_back(begin, end);
+  }
+  return gaps;
+}
+
 std::vector<Segment> make_segments(const std::vector<Parameter>& parameters, const UnitLayout& layout,
                                    std::size_t shard) {
   const std::size_t slice_begin = shard * layout.slice;

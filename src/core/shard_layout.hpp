@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "core/parameter.hpp"
@@ -33,6 +34,10 @@ struct Segment {
 
 /// Lays out a unit for a shard group of `shard_size` ranks (at least 1).
 UnitLayout make_unit_layout(const std::vector<Parameter>& parameters, std::size_t shard_size);
+
+/// The ranges [begin, end) of the flat buffer that belong to no parameter.
+std::vector<std::pair<std::size_t, std::size_t>> padding_of(const std::vector<Parameter>& parameters,
+                                                            const UnitLayout& layout);
 
 /// The segments that shard `shard` owns, in the order of the flat buffer; empty where it owns padding only.
 std::vector<Segment> make_segments(const std::vector<Parameter>& parameters, const UnitLayout& layout,

@@ -23,6 +23,17 @@ using Vector = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace, Kokkos::Memory
 template <class T>
 using Matrix = Kokkos::View<T**, Kokkos::LayoutRight, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
+/// Host memory that devices reach at full speed; on host builds just memory.
+#if defined(KOKKOS_ENABLE_CUDA)
+using PinnedSpace = Kokkos::CudaHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_HIP)
+using PinnedSpace = Kokkos::HIPHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
+template <class T>
+using HostVector = Kokkos::View<T*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
 /// Memory with an owner; converts to the Views above.
 template <class T>
 using OwnedVector = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace>;

@@ -1,69 +1,24 @@
 // SPDX-FileCopyrightText: 2026 The Shardmark authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
+#include <memory>
 #include <stdexcept>
+#include <type_traits>
 
 #include "layers/attention.hpp"
 #include "layers/cross_entropy.hpp"
 #include "layers/embedding.hpp"
 #include "layers/gelu.hpp"
+#include "layers/gemm.hpp"
 #include "layers/layernorm.hpp"
 #include "layers/linear.hpp"
+#include "model/gpt.hpp"
 #include "model/kinds.hpp"
 
 namespace shardmark {
 namespace {
 
-// Parameters by their place in a unit, in the order of units_of().
-enum Root : std::size_t { wte, wpe, ln_f_weight, ln_f_bias };
-enum Head : std::size_t { lm_head };
-enum Block : std::size_t {
-  ln_1_weight,
-  ln_1_bias,
-  c_attn_weight,
-  c_attn_bias,
-  attn_proj_weight,
-  attn_proj_bias,
-  ln_2_weight,
-  ln_2_bias,
-  c_fc_weight,
-  c_fc_bias,
-  mlp_proj_weight,
-  mlp_proj_bias
-};
-
-/// GPT-2's own draw: normal 0.02, also for positions; projections into the residual stream 0.02 / sqrt(2 L).
-std::vector<UnitSpec> units_of(const ModelConfig& config) {
-  const std::size_t c = config.width, v = config.vocab, t = config.context;
-  const Init normal{Init::Kind::normal, 0.02}, ones{Init::Kind::ones, 0}, zeros{Init::Kind::zeros, 0};
-  const Init projection{Init::Kind::normal, 0.02 / std::sqrt(2.0 * static_cast<double>(config.layers))};
-  std::vector<UnitSpec> units = {{"root",
-                                  {{"transformer.wte.weight", {v, c}, normal, true},
-                                   {"transformer.wpe.weight", {t, c}, normal, true},
-                                   {"transformer.ln_f.weight", {c}, ones, false},
-                                   {"transformer.ln_f.bias", {c}, zeros, false}},
-                                  true}};
-  for (std::size_t layer = 0; layer < config.layers; ++layer) {
-    const std::string name = "h." + std::to_string(layer), h = "transformer." + name;
-    units.push_back({name,
-                     {{h + ".ln_1.weight", {c}, ones, false},
-                      {h + ".ln_1.bias", {c}, zeros, false},
-                      {h + ".attn.c_attn.weight", {3 * c, c}, normal, true},
-                      {h + ".attn.c_attn.bias", {3 * c}, zeros, false},
-                      {h + ".attn.c_proj.weight", {c, c}, projection, true},
-                      {h + ".attn.c_proj.bias", {c}, zeros, false},
-                      {h + ".ln_2.weight", {c}, ones, false},
-                      {h + ".ln_2.bias", {c}, zeros, false},
-                      {h + ".mlp.c_fc.weight", {4 * c, c}, normal, true},
-                      {h + ".mlp.c_fc.bias", {4 * c}, zeros, false},
-                      {h + ".mlp.c_proj.weight", {c, 4 * c}, projection, true},
-                      {h + ".mlp.c_proj.bias", {c}, zeros, false}},
-                     false});
-  }
-  if (!config.tie_embeddings) units.push_back({"head", {{"lm_head.weight", {v, c}, normal, true}}, false});
-  return units;
-}
+using namespace gpt;
 
 /// An activation or its gradient: rows for the largest micro-batch, of which a batch uses the first.
 template <class T>
@@ -81,80 +36,79 @@ struct Activation {
 
 template <class T>
 struct SavedStatistics {
-  OwnedVector<T> mean, rstd;  // (N)
+  OwnedVector<Wide<T>> mean, rstd;  // (N)
 
   explicit SavedStatistics(std::size_t rows)
-      : mean(allocate<T>("shardmark::gpt::layernorm_mean", rows)),
-        rstd(allocate<T>("shardmark::gpt::layernorm_rstd", rows)) {}
-  operator LayernormStatistics<T>() const { return {mean, rstd}; }
+      : mean(allocate<Wide<T>>("shardmark::gpt::layernorm_mean", rows)),
+        rstd(allocate<Wide<T>>("shardmark::gpt::layernorm_rstd", rows)) {}
+  operator LayernormStatistics<Wide<T>>() const { return {mean, rstd}; }
 };
 
-/// What a block keeps from its forward pass for its backward pass.
+/// What is computed inside a block and needed by its backward pass.
 template <class T>
-struct BlockActivations {
+struct BlockInside {
   SavedStatistics<T> statistics_1, statistics_2;
-  Activation<T> normed_1;   // (N, C)
-  Activation<T> qkv;        // (N, 3C)
-  OwnedVector<T> log_sums;  // (B H T)
-  Activation<T> attended;   // (N, C)
-  Activation<T> middle;     // (N, C), the residual stream after attention
-  Activation<T> normed_2;   // (N, C)
-  Activation<T> hidden;     // (N, 4C), before the gelu
-  Activation<T> activated;  // (N, 4C), after it
-  Activation<T> output;     // (N, C), the residual stream after the block
+  Activation<T> normed_1;         // (N, C)
+  Activation<T> qkv;              // (N, 3C)
+  OwnedVector<Wide<T>> log_sums;  // (B H T)
+  Activation<T> attended;         // (N, C)
+  Activation<T> middle;           // (N, C), the residual stream after attention
+  Activation<T> normed_2;         // (N, C)
+  Activation<T> hidden;           // (N, 4C), before the gelu
+  Activation<T> activated;        // (N, 4C), after it
 
-  BlockActivations(std::size_t n, std::size_t c, std::size_t heads)
+  BlockInside(std::size_t n, std::size_t c, std::size_t heads)
       : statistics_1(n),
         statistics_2(n),
         normed_1("shardmark::gpt::normed", n, c),
         qkv("shardmark::gpt::qkv", n, 3 * c),
-        log_sums(allocate<T>("shardmark::gpt::log_sums", n * heads)),
+        log_sums(allocate<Wide<T>>("shardmark::gpt::log_sums", n * heads)),
         attended("shardmark::gpt::attended", n, c),
         middle("shardmark::gpt::residual", n, c),
         normed_2("shardmark::gpt::normed", n, c),
         hidden("shardmark::gpt::hidden", n, 4 * c),
-        activated("shardmark::gpt::activated", n, 4 * c),
-        output("shardmark::gpt::residual", n, c) {}
+        activated("shardmark::gpt::activated", n, 4 * c) {}
 };
 
-/// Rows of logits that exist at a time: the loss and its gradient go through a micro-batch in such pieces.
-constexpr std::size_t logit_rows = exec_is_host ? 512 : 8192;
-
-/// Stages: embed, one a block, ln_f, and the head with the loss. N = B T rows, in the order (b, t).
+/// [Note: Recompute] A block that is recomputed keeps its input, which is the output of the block before it.
+/// Such blocks share one BlockInside, filled again right before the block's backward pass (T. Chen et al.,
+/// "Training deep nets with sublinear memory cost", 2016).
 template <class T>
-class Gpt : public Model<T> {
+struct Block {
+  std::shared_ptr<const BlockInside<T>> inside;
+  bool recomputed;
+  Activation<T> output;  // (N, C), the residual stream after the block
+};
+
+/// Stages: embed, one a block, ln_f, and the head with the loss. N = B T rows, in the order (b, t). The loss
+/// and its gradient go through a micro-batch in pieces of head_rows rows.
+template <class T, class G>
+class Gpt : public Model<T, G> {
  public:
-  Gpt(const ModelConfig& config, std::size_t micro_batch)
+  Gpt(const ModelConfig& config, const ActivationConfig& activations)
       : config_(config),
-        micro_batch_(micro_batch),
-        max_rows_(micro_batch * config.context),
+        micro_batch_(activations.micro_batch),
+        max_rows_(micro_batch_ * config.context),
         embedded_("shardmark::gpt::residual", max_rows_, config.width),
         final_statistics_(max_rows_),
         normed_("shardmark::gpt::normed", max_rows_, config.width),
-        logits_("shardmark::gpt::logits", std::min(max_rows_, logit_rows), config.vocab),
-        losses_(allocate<double>("shardmark::gpt::losses", std::min(max_rows_, logit_rows))),
+        logits_("shardmark::gpt::logits", std::min(max_rows_, activations.head_rows), config.vocab),
+        d_logits_("shardmark::gpt::logits", one_buffer ? 0 : std::min(max_rows_, activations.head_rows),
+                  config.vocab),
+        losses_(allocate<double>("shardmark::gpt::losses", std::min(max_rows_, activations.head_rows))),
         d_residual_("shardmark::gpt::residual_gradient", max_rows_, config.width),
         d_narrow_("shardmark::gpt::narrow_gradient", max_rows_, config.width),
         d_wide_(allocate<T>("shardmark::gpt::wide_gradient", max_rows_ * 4 * config.width)),
-        scratch_(allocate<T>("shardmark::gpt::attention_scratch",
-                             attention_scratch_size(attention(micro_batch)))) {
-    this->units_ = units_of(config);
-    this->stages_.push_back({"embed", 0});
+        scratch_(allocate<Wide<T>>("shardmark::gpt::attention_scratch",
+                                   attention_scratch_size(attention(micro_batch_)))) {
+    std::shared_ptr<const BlockInside<T>> shared;
     for (std::size_t layer = 0; layer < config.layers; ++layer) {
-      this->stages_.push_back({this->units_[layer + 1].name, layer + 1});
-      blocks_.emplace_back(max_rows_, config.width, config.heads);
+      const bool recomputed = activations.recompute_every > 0 && layer % activations.recompute_every == 0;
+      auto inside = recomputed ? shared : nullptr;
+      if (!inside) inside = std::make_shared<BlockInside<T>>(max_rows_, config.width, config.heads);
+      if (recomputed) shared = inside;
+      blocks_.push_back({inside, recomputed, {"shardmark::gpt::residual", max_rows_, config.width}});
     }
-    this->stages_.push_back({"ln_f", 0});
-    this->stages_.push_back({"head", config.tie_embeddings ? 0 : config.layers + 1});
-  }
-
-  std::size_t terms_per_sample() const override { return config_.context; }
-
-  /// 6 a weight in a matrix product and token, the head included and the lookup of embeddings not; and
-  /// 12 L C T / 2 a token for attention: 2 products of 2 C T forward, twice that backward, half of it masked.
-  double flops_per_sample() const override {
-    const double l = config_.layers, c = config_.width, t = config_.context, v = config_.vocab;
-    return t * (6 * (12 * l * c * c + v * c) + 12 * l * c * t / 2);
   }
 
   void forward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& p,
@@ -173,43 +127,64 @@ class Gpt : public Model<T> {
 
   void loss(const Exec& exec, const UnitTensors<const T>& p, const Batch<T>& batch,
             const Vector<double>& loss_sum) override {
-    for_each_chunk(batch, [&](std::size_t begin, const Matrix<T>& x, const Matrix<T>& logits) {
-      linear_forward<T>(exec, x, p.matrix(head_weight()), {}, {}, logits);
-      cross_entropy<T>(exec, logits, {tokens(batch), begin}, losses_, loss_sum);
+    for_each_chunk(batch, [&](std::size_t begin, const Matrix<T>& x, const Matrix<Wide<T>>& logits) {
+      head(exec, x, p, logits);
+      cross_entropy<Wide<T>>(exec, logits, {tokens(batch), begin}, losses_, loss_sum);
     });
   }
 
-  void loss_and_backward(const Exec& exec, const UnitTensors<const T>& p, const UnitTensors<T>& g,
+  void loss_and_backward(const Exec& exec, const UnitTensors<const T>& p, const UnitTensors<G>& g,
                          const Batch<T>& batch, const Vector<double>& loss_sum) override {
-    for_each_chunk(batch, [&](std::size_t begin, const Matrix<T>& x, const Matrix<T>& logits) {
-      const Matrix<T> dx = d_narrow_(x.extent(0), begin);
-      linear_forward<T>(exec, x, p.matrix(head_weight()), {}, {}, logits);
-      cross_entropy_and_gradient<T>(exec, batch.loss_scale, logits, {tokens(batch), begin}, losses_,
-                                    loss_sum);
-      linear_backward<T>(exec, logits, x, p.matrix(head_weight()), g.matrix(head_weight()), {}, dx);
+    for_each_chunk(batch, [&](std::size_t begin, const Matrix<T>& x, const Matrix<Wide<T>>& logits) {
+      const Matrix<T> dx = d_narrow_(x.extent(0), begin), d_logits = gradient_of(logits);
+      head(exec, x, p, logits);
+      cross_entropy_and_gradient<T>(exec, batch.loss_scale, logits, {tokens(batch), begin}, losses_, loss_sum,
+                                    d_logits);
+      linear_backward<T, G>(exec, d_logits, x, p.matrix(head_weight()), g.matrix(head_weight()), {}, dx);
     });
   }
 
-  void backward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& p, const UnitTensors<T>& g,
+  void backward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& p, const UnitTensors<G>& g,
                 const Batch<T>& batch) override {
     const std::size_t n = rows(batch);
     if (n == 0) return;
     if (stage == 0) {
-      embedding_backward<T>(exec, tokens(batch), d_residual_(n), g.matrix(wte), g.matrix(wpe));
+      embedding_backward<T, G>(exec, tokens(batch), d_residual_(n), g.matrix(wte), g.matrix(wpe));
     } else if (stage <= blocks_.size()) {
       backward_block(exec, stage - 1, p, g, batch);
     } else {
-      layernorm_backward<T>(exec, d_narrow_(n), residual(blocks_.size(), n), p.vector(ln_f_weight),
-                            final_statistics_, g.vector(ln_f_weight), g.vector(ln_f_bias), d_residual_(n),
-                            Into::write);
+      layernorm_backward<T, G>(exec, d_narrow_(n), residual(blocks_.size(), n), p.vector(ln_f_weight),
+                               final_statistics_, g.vector(ln_f_weight), g.vector(ln_f_bias), d_residual_(n),
+                               Into::write);
     }
   }
 
+  Vector<const T> output(std::size_t stage, std::size_t samples) const override {
+    const std::size_t n = samples * config_.context, c = config_.width;
+    return Vector<const T>((stage <= blocks_.size() ? residual(stage, n) : normed_(n)).data(), n * c);
+  }
+  Vector<const T> input_gradient(std::size_t stage, std::size_t samples) const override {
+    const std::size_t n = samples * config_.context, c = config_.width;
+    return Vector<const T>((stage == blocks_.size() + 2 ? d_narrow_(n) : d_residual_(n)).data(), n * c);
+  }
+
  private:
+  static constexpr bool one_buffer = std::is_same_v<T, Wide<T>>;
+
   void forward_block(const Exec& exec, std::size_t layer, const UnitTensors<const T>& p,
                      const Batch<T>& batch) const {
     const std::size_t n = rows(batch);
-    const BlockActivations<T>& a = blocks_[layer];
+    const BlockInside<T>& a = *blocks_[layer].inside;
+    forward_inside(exec, layer, p, batch);
+    linear_forward<T>(exec, a.activated(n), p.matrix(mlp_proj_weight), p.vector(mlp_proj_bias), a.middle(n),
+                      blocks_[layer].output(n));
+  }
+
+  /// All of a block but its last product.
+  void forward_inside(const Exec& exec, std::size_t layer, const UnitTensors<const T>& p,
+                      const Batch<T>& batch) const {
+    const std::size_t n = rows(batch);
+    const BlockInside<T>& a = *blocks_[layer].inside;
     const Matrix<T> input = residual(layer, n);
 
     layernorm_forward<T>(exec, input, p.vector(ln_1_weight), p.vector(ln_1_bias), a.normed_1(n),
@@ -223,33 +198,44 @@ class Gpt : public Model<T> {
                          a.statistics_2);
     linear_forward<T>(exec, a.normed_2(n), p.matrix(c_fc_weight), p.vector(c_fc_bias), {}, a.hidden(n));
     gelu_forward<T>(exec, a.hidden(n), a.activated(n));
-    linear_forward<T>(exec, a.activated(n), p.matrix(mlp_proj_weight), p.vector(mlp_proj_bias), a.middle(n),
-                      a.output(n));
   }
 
   /// d_residual_ comes in as the gradient of the block's output and leaves as that of its input.
   void backward_block(const Exec& exec, std::size_t layer, const UnitTensors<const T>& p,
-                      const UnitTensors<T>& g, const Batch<T>& batch) const {
+                      const UnitTensors<G>& g, const Batch<T>& batch) const {
     const std::size_t n = rows(batch), c = config_.width;
-    const BlockActivations<T>& a = blocks_[layer];
+    if (blocks_[layer].recomputed) forward_inside(exec, layer, p, batch);
+    const BlockInside<T>& a = *blocks_[layer].inside;
     const Matrix<T> d_residual = d_residual_(n), d_narrow = d_narrow_(n);
     const Matrix<T> d_hidden = as_matrix<T>(d_wide_, n, 4 * c), d_qkv = as_matrix<T>(d_wide_, n, 3 * c);
 
-    linear_backward<T>(exec, d_residual, a.activated(n), p.matrix(mlp_proj_weight), g.matrix(mlp_proj_weight),
-                       g.vector(mlp_proj_bias), d_hidden);
+    linear_backward<T, G>(exec, d_residual, a.activated(n), p.matrix(mlp_proj_weight),
+                          g.matrix(mlp_proj_weight), g.vector(mlp_proj_bias), d_hidden);
     gelu_backward<T>(exec, a.hidden(n), d_hidden);
-    linear_backward<T>(exec, d_hidden, a.normed_2(n), p.matrix(c_fc_weight), g.matrix(c_fc_weight),
-                       g.vector(c_fc_bias), d_narrow);
-    layernorm_backward<T>(exec, d_narrow, a.middle(n), p.vector(ln_2_weight), a.statistics_2,
-                          g.vector(ln_2_weight), g.vector(ln_2_bias), d_residual, Into::add);
+    linear_backward<T, G>(exec, d_hidden, a.normed_2(n), p.matrix(c_fc_weight), g.matrix(c_fc_weight),
+                          g.vector(c_fc_bias), d_narrow);
+    layernorm_backward<T, G>(exec, d_narrow, a.middle(n), p.vector(ln_2_weight), a.statistics_2,
+                             g.vector(ln_2_weight), g.vector(ln_2_bias), d_residual, Into::add);
 
-    linear_backward<T>(exec, d_residual, a.attended(n), p.matrix(attn_proj_weight),
-                       g.matrix(attn_proj_weight), g.vector(attn_proj_bias), d_narrow);
+    linear_backward<T, G>(exec, d_residual, a.attended(n), p.matrix(attn_proj_weight),
+                          g.matrix(attn_proj_weight), g.vector(attn_proj_bias), d_narrow);
     attention_backward<T>(exec, attention(batch.samples), d_narrow, a.qkv(n), a.log_sums, d_qkv, scratch_);
-    linear_backward<T>(exec, d_qkv, a.normed_1(n), p.matrix(c_attn_weight), g.matrix(c_attn_weight),
-                       g.vector(c_attn_bias), d_narrow);
-    layernorm_backward<T>(exec, d_narrow, residual(layer, n), p.vector(ln_1_weight), a.statistics_1,
-                          g.vector(ln_1_weight), g.vector(ln_1_bias), d_residual, Into::add);
+    linear_backward<T, G>(exec, d_qkv, a.normed_1(n), p.matrix(c_attn_weight), g.matrix(c_attn_weight),
+                          g.vector(c_attn_bias), d_narrow);
+    layernorm_backward<T, G>(exec, d_narrow, residual(layer, n), p.vector(ln_1_weight), a.statistics_1,
+                             g.vector(ln_1_weight), g.vector(ln_1_bias), d_residual, Into::add);
+  }
+
+  void head(const Exec& exec, const Matrix<T>& x, const UnitTensors<const T>& p,
+            const Matrix<Wide<T>>& logits) const {
+    gemm<T, Wide<T>>(exec, Op::none, Op::transpose, 1, x, p.matrix(head_weight()), 0, logits);
+  }
+  /// Where the gradient of a piece of logits goes: over them where they have the same type.
+  Matrix<T> gradient_of(const Matrix<Wide<T>>& logits) const {
+    if constexpr (one_buffer)
+      return logits;
+    else
+      return d_logits_(logits.extent(0));
   }
 
   /// f(first row, normed rows, room for their logits) for each piece of the batch.
@@ -281,25 +267,29 @@ class Gpt : public Model<T> {
 
   ModelConfig config_;
   std::size_t micro_batch_, max_rows_;
-  Activation<T> embedded_;                   // (N, C)
-  std::vector<BlockActivations<T>> blocks_;  // L of them
+  Activation<T> embedded_;        // (N, C)
+  std::vector<Block<T>> blocks_;  // L of them
   SavedStatistics<T> final_statistics_;
-  Activation<T> normed_;        // (N, C), after ln_f
-  Activation<T> logits_;        // (logit_rows, V), and their gradient
-  OwnedVector<double> losses_;  // (logit_rows)
-  Activation<T> d_residual_;    // (N, C), gradient of the residual stream
-  Activation<T> d_narrow_;      // (N, C), gradient of a branch's (N, C) activation
-  OwnedVector<T> d_wide_;       // (N, 4C), gradient of hidden and of qkv
-  OwnedVector<T> scratch_;      // of attention
+  Activation<T> normed_;          // (N, C), after ln_f
+  Activation<Wide<T>> logits_;    // (head_rows, V)
+  Activation<T> d_logits_;        // their gradient, where it has another type
+  OwnedVector<double> losses_;    // (head_rows)
+  Activation<T> d_residual_;      // (N, C), gradient of the residual stream
+  Activation<T> d_narrow_;        // (N, C), gradient of a branch's (N, C) activation
+  OwnedVector<T> d_wide_;         // (N, 4C), gradient of hidden and of qkv
+  OwnedVector<Wide<T>> scratch_;  // of attention
 };
 
 }  // namespace
 
-template <class T>
-std::unique_ptr<Model<T>> make_gpt(const ModelConfig& config, std::size_t micro_batch) {
-  return std::make_unique<Gpt<T>>(config, micro_batch);
+template <class T, class G>
+std::unique_ptr<Model<T, G>> make_gpt(const ModelConfig& config, const ActivationConfig& activations) {
+  return std::make_unique<Gpt<T, G>>(config, activations);
 }
-template std::unique_ptr<Model<float>> make_gpt(const ModelConfig&, std::size_t);
-template std::unique_ptr<Model<double>> make_gpt(const ModelConfig&, std::size_t);
+
+#define SHARDMARK_INSTANTIATE(T, G) \
+  template std::unique_ptr<Model<T, G>> make_gpt(const ModelConfig&, const ActivationConfig&);
+SHARDMARK_FOR_PRECISIONS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

@@ -8,14 +8,20 @@
 
 namespace shardmark {
 
-// What make_model() chooses from; the keys that a kind needs were checked before.
+// What make_model() and describe_model() choose from; the keys that a kind needs were checked before.
 
 /// GPT-2: A. Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
-template <class T>
-std::unique_ptr<Model<T>> make_gpt(const ModelConfig& config, std::size_t micro_batch);
+ModelSpec describe_gpt(const ModelConfig& config);
+ActivationBytes gpt_activation_bytes(const ModelConfig& config, const ActivationConfig& activations,
+                                     std::size_t bytes, std::size_t wide_bytes);
+template <class T, class G>
+std::unique_ptr<Model<T, G>> make_gpt(const ModelConfig& config, const ActivationConfig& activations);
 
 /// Linear layers with a relu between, and the mean squared error.
-template <class T>
-std::unique_ptr<Model<T>> make_mlp(const ModelConfig& config, std::size_t micro_batch);
+ModelSpec describe_mlp(const ModelConfig& config);
+ActivationBytes mlp_activation_bytes(const ModelConfig& config, const ActivationConfig& activations,
+                                     std::size_t bytes, std::size_t wide_bytes);
+template <class T, class G>
+std::unique_ptr<Model<T, G>> make_mlp(const ModelConfig& config, const ActivationConfig& activations);
 
 }  // namespace shardmark

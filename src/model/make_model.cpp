@@ -35,29 +35,49 @@ void check_mlp(const ModelConfig& config) {
     require_positive(("model.sizes[" + std::to_string(i) + "]").c_str(), config.sizes[i]);
 }
 
-}  // namespace
+struct Kind {
+  const char* name;
+  void (*check)(const ModelConfig&);
+  ModelSpec (*describe)(const ModelConfig&);
+  ActivationBytes (*bytes)(const ModelConfig&, const ActivationConfig&, std::size_t, std::size_t);
+};
+constexpr Kind kinds[] = {{"gpt", check_gpt, describe_gpt, gpt_activation_bytes},
+                          {"mlp", check_mlp, describe_mlp, mlp_activation_bytes}};
 
-template <class T>
-std::unique_ptr<Model<T>> make_model(const ModelConfig& config, std::size_t micro_batch) {
-  struct Kind {
-    const char* name;
-    void (*check)(const ModelConfig&);
-    std::unique_ptr<Model<T>> (*make)(const ModelConfig&, std::size_t);
-  };
-  static constexpr Kind kinds[] = {{"gpt", check_gpt, make_gpt<T>}, {"mlp", check_mlp, make_mlp<T>}};
-
-  require_positive("train.micro_batch", micro_batch);
+const Kind& checked_kind(const ModelConfig& config) {
   std::string names;
   for (const Kind& kind : kinds) {
     if (config.kind == kind.name) {
       kind.check(config);
-      return kind.make(config, micro_batch);
+      return kind;
     }
     names += (names.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
   }
   throw DeckError("model.kind = \"" + config.kind + "\" is unknown; valid: " + names);
 }
-template std::unique_ptr<Model<float>> make_model(const ModelConfig&, std::size_t);
-template std::unique_ptr<Model<double>> make_model(const ModelConfig&, std::size_t);
+
+}  // namespace
+
+ModelSpec describe_model(const ModelConfig& config) {
+  return checked_kind(config).describe(config);
+}
+
+ActivationBytes activation_bytes(const ModelConfig& config, const ActivationConfig& activations,
+                                 std::size_t bytes, std::size_t wide_bytes) {
+  return checked_kind(config).bytes(config, activations, bytes, wide_bytes);
+}
+
+template <class T, class G>
+std::unique_ptr<Model<T, G>> make_model(const ModelConfig& config, const ActivationConfig& activations) {
+  checked_kind(config);
+  require_positive("train.micro_batch", activations.micro_batch);
+  require_positive("train.head_rows", activations.head_rows);
+  return config.kind == "mlp" ? make_mlp<T, G>(config, activations) : make_gpt<T, G>(config, activations);
+}
+
+#define SHARDMARK_INSTANTIATE(T, G) \
+  template std::unique_ptr<Model<T, G>> make_model(const ModelConfig&, const ActivationConfig&);
+SHARDMARK_FOR_PRECISIONS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

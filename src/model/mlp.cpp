@@ -11,33 +11,20 @@
 namespace shardmark {
 namespace {
 
+std::size_t widest(const std::vector<std::size_t>& sizes) {
+  return *std::max_element(sizes.begin() + 1, sizes.end());
+}
+
 /// Linear layer i maps sizes[i] to sizes[i + 1]. Each is a unit and a stage; all but the last end in a relu,
-/// the last in the loss. Weights are drawn as He et al. 2015 do for relu: standard deviation sqrt(2 /
-/// inputs).
-template <class T>
-class Mlp : public Model<T> {
+/// the last in the loss.
+template <class T, class G>
+class Mlp : public Model<T, G> {
  public:
   Mlp(const std::vector<std::size_t>& sizes, std::size_t micro_batch) : sizes_(sizes) {
-    for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
-      const std::string name = "layers." + std::to_string(i);
-      const Init normal{Init::Kind::normal, std::sqrt(2.0 / static_cast<double>(sizes[i]))};
-      this->units_.push_back({name,
-                              {{name + ".weight", {sizes[i + 1], sizes[i]}, normal, true},
-                               {name + ".bias", {sizes[i + 1]}, {}, false}}});
-      this->stages_.push_back({name, i});
+    for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
       outputs_.push_back(allocate<T>("shardmark::mlp::output", micro_batch * sizes[i + 1]));
-    }
-    const std::size_t widest = *std::max_element(sizes.begin() + 1, sizes.end());
     for (int i = 0; i < 2; ++i)
-      gradients_.push_back(allocate<T>("shardmark::mlp::input_gradient", micro_batch * widest));
-  }
-
-  std::size_t terms_per_sample() const override { return sizes_.back(); }
-
-  double flops_per_sample() const override {
-    double weights = 0;
-    for (std::size_t i = 0; i + 1 < sizes_.size(); ++i) weights += 1.0 * sizes_[i] * sizes_[i + 1];
-    return 6 * weights;
+      gradients_.push_back(allocate<T>("shardmark::mlp::input_gradient", micro_batch * widest(sizes)));
   }
 
   void forward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
@@ -53,21 +40,28 @@ class Mlp : public Model<T> {
   }
 
   void loss_and_backward(const Exec& exec, const UnitTensors<const T>& parameters,
-                         const UnitTensors<T>& gradients, const Batch<T>& batch,
+                         const UnitTensors<G>& gradients, const Batch<T>& batch,
                          const Vector<double>& loss_sum) override {
     linear(exec, last(), parameters, batch);
     const Matrix<T> dy = output(last(), batch);
     mean_squared_error_and_gradient<T>(exec, batch.loss_scale, dy, responses(batch), loss_sum);
-    linear_backward<T>(exec, dy, input(last(), batch), parameters.matrix(0), gradients.matrix(0),
-                       gradients.vector(1), input_gradient(last(), batch));
+    linear_backward<T, G>(exec, dy, input(last(), batch), parameters.matrix(0), gradients.matrix(0),
+                          gradients.vector(1), input_gradient(last(), batch));
   }
 
   void backward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
-                const UnitTensors<T>& gradients, const Batch<T>& batch) override {
+                const UnitTensors<G>& gradients, const Batch<T>& batch) override {
     const Matrix<T> dy = input_gradient(stage + 1, batch);
     relu_backward<T>(exec, output(stage, batch), dy);
-    linear_backward<T>(exec, dy, input(stage, batch), parameters.matrix(0), gradients.matrix(0),
-                       gradients.vector(1), input_gradient(stage, batch));
+    linear_backward<T, G>(exec, dy, input(stage, batch), parameters.matrix(0), gradients.matrix(0),
+                          gradients.vector(1), input_gradient(stage, batch));
+  }
+
+  Vector<const T> output(std::size_t stage, std::size_t samples) const override {
+    return Vector<const T>(outputs_[stage].data(), samples * sizes_[stage + 1]);
+  }
+  Vector<const T> input_gradient(std::size_t stage, std::size_t samples) const override {
+    return Vector<const T>(gradients_[stage % 2].data(), stage == 0 ? 0 : samples * sizes_[stage]);
   }
 
  private:
@@ -100,11 +94,39 @@ class Mlp : public Model<T> {
 
 }  // namespace
 
-template <class T>
-std::unique_ptr<Model<T>> make_mlp(const ModelConfig& config, std::size_t micro_batch) {
-  return std::make_unique<Mlp<T>>(config.sizes, micro_batch);
+/// Weights are drawn as He et al. 2015 do for relu: standard deviation sqrt(2 / inputs).
+ModelSpec describe_mlp(const ModelConfig& config) {
+  const std::vector<std::size_t>& sizes = config.sizes;
+  ModelSpec spec;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+    const std::string name = "layers." + std::to_string(i);
+    const Init normal{Init::Kind::normal, std::sqrt(2.0 / static_cast<double>(sizes[i]))};
+    spec.units.push_back({name,
+                          {{name + ".weight", {sizes[i + 1], sizes[i]}, normal, true},
+                           {name + ".bias", {sizes[i + 1]}, {}, false}}});
+    spec.stages.push_back({name, i});
+    spec.flops_per_sample += 6.0 * static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1]);
+  }
+  spec.terms_per_sample = sizes.back();
+  return spec;
 }
-template std::unique_ptr<Model<float>> make_mlp(const ModelConfig&, std::size_t);
-template std::unique_ptr<Model<double>> make_mlp(const ModelConfig&, std::size_t);
+
+/// A sample: the outputs of every layer, and two gradients of the widest.
+ActivationBytes mlp_activation_bytes(const ModelConfig& config, const ActivationConfig& activations,
+                                     std::size_t bytes, std::size_t) {
+  std::uint64_t width = 2 * widest(config.sizes);
+  for (std::size_t i = 1; i < config.sizes.size(); ++i) width += config.sizes[i];
+  return {activations.micro_batch * width * bytes, 0};
+}
+
+template <class T, class G>
+std::unique_ptr<Model<T, G>> make_mlp(const ModelConfig& config, const ActivationConfig& activations) {
+  return std::make_unique<Mlp<T, G>>(config.sizes, activations.micro_batch);
+}
+
+#define SHARDMARK_INSTANTIATE(T, G) \
+  template std::unique_ptr<Model<T, G>> make_mlp(const ModelConfig&, const ActivationConfig&);
+SHARDMARK_FOR_PRECISIONS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/parameter.hpp"
+#include "core/precision.hpp"
 #include "core/types.hpp"
 #include "core/unit_tensors.hpp"
 
@@ -27,6 +28,16 @@ struct StageSpec {
   std::size_t unit;
 };
 
+/// All that can be said of a model before it takes memory.
+struct ModelSpec {
+  std::vector<UnitSpec> units;
+  std::vector<StageSpec> stages;  ///< in forward order; the last one is the loss
+  /// Loss terms in one sample: T tokens, or the outputs of an MLP. Losses are means over terms.
+  std::size_t terms_per_sample = 0;
+  /// Model FLOPs of forward and backward for one sample: 6 x weights in matrix products, and attention.
+  double flops_per_sample = 0;
+};
+
 /// One micro-batch of this rank, on the device.
 template <class T>
 struct Batch {
@@ -39,19 +50,12 @@ struct Batch {
 };
 
 /// A model as a list of stages over units. It owns its activations, never sees a communicator, and never
-/// changes parameters. Gradients are added to what the buffers hold.
-template <class T>
+/// changes parameters. T: parameters and activations, G: gradients of parameters, which are added to what the
+/// buffers hold.
+template <class T, class G = T>
 class Model {
  public:
   virtual ~Model() = default;
-
-  const std::vector<UnitSpec>& units() const { return units_; }
-  /// In forward order. The last one is the loss.
-  const std::vector<StageSpec>& stages() const { return stages_; }
-  /// Loss terms in one sample: T tokens, or the outputs of an MLP. Losses are means over terms.
-  virtual std::size_t terms_per_sample() const = 0;
-  /// Model FLOPs of forward and backward for one sample: 6 x weights in matrix products, and attention.
-  virtual double flops_per_sample() const = 0;
 
   /// Stage `stage`, which is not the last: reads the activations of the stage before it.
   virtual void forward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
@@ -63,16 +67,17 @@ class Model {
 
   /// The last stage, fused with its own backward.
   virtual void loss_and_backward(const Exec& exec, const UnitTensors<const T>& parameters,
-                                 const UnitTensors<T>& gradients, const Batch<T>& batch,
+                                 const UnitTensors<G>& gradients, const Batch<T>& batch,
                                  const Vector<double>& loss_sum) = 0;
 
   /// Stage `stage`, which is not the last, backward: after that of stage + 1.
   virtual void backward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
-                        const UnitTensors<T>& gradients, const Batch<T>& batch) = 0;
+                        const UnitTensors<G>& gradients, const Batch<T>& batch) = 0;
 
- protected:
-  std::vector<UnitSpec> units_;
-  std::vector<StageSpec> stages_;
+  /// What forward(stage) wrote for `samples` samples, and the gradient that backward(stage) hands on, or
+  /// loss_and_backward where stage is the last. Valid until the next call; for diagnosis.
+  virtual Vector<const T> output(std::size_t stage, std::size_t samples) const = 0;
+  virtual Vector<const T> input_gradient(std::size_t stage, std::size_t samples) const = 0;
 };
 
 /// The [model] section. Every key is read whatever the kind.
@@ -87,8 +92,28 @@ struct ModelConfig {
   std::vector<std::size_t> sizes;  ///< layer sizes of the MLP, input first
 };
 
-/// Makes the model with activations for `micro_batch` samples (at least 1).
-template <class T>
-std::unique_ptr<Model<T>> make_model(const ModelConfig& config, std::size_t micro_batch);
+/// What decides on the memory of activations.
+struct ActivationConfig {
+  std::size_t micro_batch = 1;      ///< samples at a time, at least 1
+  std::size_t recompute_every = 0;  ///< gpt: every k-th block keeps its input only; 0 = none does
+  std::size_t head_rows = 512;      ///< gpt: rows of logits that exist at a time
+};
+
+/// Bytes that a model of this config allocates, by formula.
+struct ActivationBytes {
+  std::uint64_t activations = 0;
+  std::uint64_t logits = 0;
+};
+
+/// Units, stages and costs. Throws DeckError where the config makes no sense.
+ModelSpec describe_model(const ModelConfig& config);
+
+/// `bytes`: of an element of T; `wide_bytes`: of Wide<T>.
+ActivationBytes activation_bytes(const ModelConfig& config, const ActivationConfig& activations,
+                                 std::size_t bytes, std::size_t wide_bytes);
+
+/// Makes the model with its activations. Throws DeckError as describe_model does.
+template <class T, class G = T>
+std::unique_ptr<Model<T, G>> make_model(const ModelConfig& config, const ActivationConfig& activations);
 
 }  // namespace shardmark

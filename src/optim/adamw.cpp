@@ -6,15 +6,16 @@
 
 #include "core/error.hpp"
 #include "core/math.hpp"
+#include "core/precision.hpp"
 #include "optim/kinds.hpp"
 
 namespace shardmark {
 
 /// One step on one segment. The scalars are computed in double, then rounded to T.
-template <class T>
+template <class T, class G>
 struct AdamwUpdate {
   T* parameters;
-  const T* gradients;
+  const G* gradients;
   T* exp_avg;
   T* exp_avg_sq;
   T gradient_scale;
@@ -26,7 +27,7 @@ struct AdamwUpdate {
   T keep;              ///< 1 - lr x weight decay, or 1
 
   KOKKOS_INLINE_FUNCTION void operator()(std::size_t i) const {
-    const T g = gradient_scale * gradients[i];
+    const T g = gradient_scale * static_cast<T>(gradients[i]);
     const T m = beta1 * exp_avg[i] + rest1 * g;
     const T v = beta2 * exp_avg_sq[i] + rest2 * (g * g);
     exp_avg[i] = m;
@@ -37,62 +38,52 @@ struct AdamwUpdate {
 
 /// Adam with decoupled weight decay: I. Loshchilov and F. Hutter, "Decoupled weight decay regularization",
 /// ICLR 2019, with the decay times the learning rate as PyTorch has it.
-template <class T>
-class Adamw : public Optimizer<T> {
+template <class M, class G>
+class Adamw : public Optimizer<M, G> {
  public:
-  Adamw(const OptimizerConfig& config, const std::vector<std::size_t>& slices)
-      : config_(config),
-        exp_avg_(make_state<T>("exp_avg", slices)),
-        exp_avg_sq_(make_state<T>("exp_avg_sq", slices)) {}
+  explicit Adamw(const OptimizerConfig& config) : config_(config) {}
 
-  void step(const Exec& exec, std::size_t unit, const FlatShard<T>& shard, double learning_rate,
-            double gradient_scale, std::uint64_t step) override {
+  void step(const Exec& exec, const FlatShard<M, G>& shard, double learning_rate, double gradient_scale,
+            std::uint64_t step) const override {
     const double beta1 = config_.beta1, beta2 = config_.beta2;
     const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
     const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
     for (const Segment& segment : *shard.segments) {
       const double decay = segment.decay ? learning_rate * config_.weight_decay : 0;
-      const AdamwUpdate<T> update{shard.parameters.data() + segment.offset,
-                                  shard.gradients.data() + segment.offset,
-                                  exp_avg_[unit].data() + segment.offset,
-                                  exp_avg_sq_[unit].data() + segment.offset,
-                                  T(gradient_scale),
-                                  T(beta1),
-                                  T(1 - beta1),
-                                  T(beta2),
-                                  T(1 - beta2),
-                                  T(config_.eps),
-                                  T(std::sqrt(correction2)),
-                                  T(learning_rate / correction1),
-                                  T(1 - decay)};
+      const AdamwUpdate<M, G> update{shard.parameters.data() + segment.offset,
+                                     shard.gradients.data() + segment.offset,
+                                     shard.state[0].data() + segment.offset,
+                                     shard.state[1].data() + segment.offset,
+                                     M(gradient_scale),
+                                     M(beta1),
+                                     M(1 - beta1),
+                                     M(beta2),
+                                     M(1 - beta2),
+                                     M(config_.eps),
+                                     M(std::sqrt(correction2)),
+                                     M(learning_rate / correction1),
+                                     M(1 - decay)};
       Kokkos::parallel_for("shardmark::adamw::update", segment_policy(exec, segment), update);
     }
   }
 
-  std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
-  Vector<T> state(std::size_t state, std::size_t unit) const override {
-    return (state == 0 ? exp_avg_ : exp_avg_sq_)[unit];
-  }
-
  private:
   OptimizerConfig config_;
-  std::vector<OwnedVector<T>> exp_avg_, exp_avg_sq_;  // a unit
 };
 
-template <class T>
-std::unique_ptr<Optimizer<T>> make_adamw(const OptimizerConfig& config,
-                                         const std::vector<std::size_t>& slices) {
+template <class M, class G>
+std::unique_ptr<Optimizer<M, G>> make_adamw(const OptimizerConfig& config) {
   for (double beta : {config.beta1, config.beta2})
     if (!(beta >= 0 && beta < 1))
       throw DeckError(fmt::format("optimizer.betas = [{}, {}] is not valid: two numbers, 0 <= x < 1",
                                   config.beta1, config.beta2));
   if (!(config.eps > 0)) throw DeckError(fmt::format("optimizer.eps = {} is not valid: above 0", config.eps));
-  return std::make_unique<Adamw<T>>(config, slices);
+  return std::make_unique<Adamw<M, G>>(config);
 }
 
-template std::unique_ptr<Optimizer<float>> make_adamw(const OptimizerConfig&,
-                                                      const std::vector<std::size_t>&);
-template std::unique_ptr<Optimizer<double>> make_adamw(const OptimizerConfig&,
-                                                       const std::vector<std::size_t>&);
+#define SHARDMARK_INSTANTIATE(M, G) \
+  template std::unique_ptr<Optimizer<M, G>> make_adamw(const OptimizerConfig&);
+SHARDMARK_FOR_MASTERS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

@@ -5,15 +5,17 @@
 #include <algorithm>
 
 #include "core/kernels.hpp"
+#include "core/small_float.hpp"
 
 namespace shardmark {
 
-template <class T>
-double sum_of_squares(const Exec& exec, const FlatShard<T>& shard) {
+template <class G>
+double sum_of_squares(const Exec& exec, const Vector<const G>& gradients_of_shard,
+                      const std::vector<Segment>& segments) {
   constexpr std::size_t row = 4096;  // elements a team
   double total = 0;
-  for (const Segment& segment : *shard.segments) {
-    const T* gradients = shard.gradients.data() + segment.offset;
+  for (const Segment& segment : segments) {
+    const G* gradients = gradients_of_shard.data() + segment.offset;
     const std::size_t count = segment.size();
     double sum = 0;
     Kokkos::parallel_reduce(
@@ -33,8 +35,12 @@ double sum_of_squares(const Exec& exec, const FlatShard<T>& shard) {
   return total;
 }
 
-template double sum_of_squares(const Exec&, const FlatShard<float>&);
-template double sum_of_squares(const Exec&, const FlatShard<double>&);
+#define SHARDMARK_INSTANTIATE(G) \
+  template double sum_of_squares(const Exec&, const Vector<const G>&, const std::vector<Segment>&);
+SHARDMARK_INSTANTIATE(float)
+SHARDMARK_INSTANTIATE(double)
+SHARDMARK_INSTANTIATE(bf16)
+#undef SHARDMARK_INSTANTIATE
 
 double clip_scale(double norm, double clip) {
   return clip > 0 ? std::min(clip / (norm + 1e-6), 1.0) : 1.0;  // in this order NaN stays NaN

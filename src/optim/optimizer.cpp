@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/precision.hpp"
 #include "optim/kinds.hpp"
 
 namespace shardmark {
@@ -16,20 +17,24 @@ void check(const char* key, double value, bool valid, const char* range) {
 
 }  // namespace
 
-template <class T>
-std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerConfig& config,
-                                             const std::vector<std::size_t>& slices) {
+std::vector<std::string> state_names(const OptimizerConfig& config) {
+  if (config.kind == "sgd") return {"momentum"};
+  return {"exp_avg", "exp_avg_sq"};
+}
+
+template <class M, class G>
+std::unique_ptr<Optimizer<M, G>> make_optimizer(const OptimizerConfig& config) {
   check("lr", config.lr, config.lr >= 0, "0 or more");
   check("weight_decay", config.weight_decay, config.weight_decay >= 0, "0 or more");
   check("clip", config.clip, config.clip >= 0, "0 (off) or more");
-  if (config.kind == "adamw") return make_adamw<T>(config, slices);
-  if (config.kind == "sgd") return make_sgd<T>(config, slices);
+  if (config.kind == "adamw") return make_adamw<M, G>(config);
+  if (config.kind == "sgd") return make_sgd<M, G>(config);
   throw DeckError(fmt::format("optimizer.kind = \"{}\" is unknown; valid: \"adamw\", \"sgd\"", config.kind));
 }
 
-template std::unique_ptr<Optimizer<float>> make_optimizer(const OptimizerConfig&,
-                                                          const std::vector<std::size_t>&);
-template std::unique_ptr<Optimizer<double>> make_optimizer(const OptimizerConfig&,
-                                                           const std::vector<std::size_t>&);
+#define SHARDMARK_INSTANTIATE(M, G) \
+  template std::unique_ptr<Optimizer<M, G>> make_optimizer(const OptimizerConfig&);
+SHARDMARK_FOR_MASTERS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

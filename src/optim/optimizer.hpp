@@ -14,29 +14,24 @@
 namespace shardmark {
 
 /// One rank's slice of one unit: all that an optimizer sees. Lengths are equal; segments leave out the
-/// padding.
-template <class T>
+/// padding. M: master weights and optimizer state, G: gradients.
+template <class M, class G = M>
 struct FlatShard {
-  Vector<T> parameters;
-  Vector<const T> gradients;
+  Vector<M> parameters;
+  Vector<const G> gradients;
+  std::vector<Vector<M>> state;  ///< in the order of state_names()
   const std::vector<Segment>* segments;
 };
 
-/// Updates flat shards, unit by unit. State is allocated once and has the layout of the shards.
-template <class T>
+/// Updates flat shards. It keeps nothing itself: the state comes with the shard, zero before the first step.
+template <class M, class G = M>
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Updates the shard of unit `unit`. The gradient is multiplied by gradient_scale first (clipping).
-  /// `step` counts from 1.
-  virtual void step(const Exec& exec, std::size_t unit, const FlatShard<T>& shard, double learning_rate,
-                    double gradient_scale, std::uint64_t step) = 0;
-
-  /// Names of the state tensors, as in the checkpoint: {"exp_avg", "exp_avg_sq"} or {"momentum"}.
-  virtual std::vector<std::string> state_names() const = 0;
-  /// State tensor `state` of unit `unit`: as long as the shard.
-  virtual Vector<T> state(std::size_t state, std::size_t unit) const = 0;
+  /// The gradient is multiplied by gradient_scale first (clipping). `step` counts from 1.
+  virtual void step(const Exec& exec, const FlatShard<M, G>& shard, double learning_rate,
+                    double gradient_scale, std::uint64_t step) const = 0;
 };
 
 /// The [optimizer] section.
@@ -49,9 +44,11 @@ struct OptimizerConfig {
   double clip = 0;                       ///< largest global gradient norm; 0 = no clipping
 };
 
-/// `slices`: length of the rank's shard of each unit. State starts at zero.
-template <class T>
-std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerConfig& config,
-                                             const std::vector<std::size_t>& slices);
+/// Names of the state tensors, as in the checkpoint: {"exp_avg", "exp_avg_sq"} or {"momentum"}.
+std::vector<std::string> state_names(const OptimizerConfig& config);
+
+/// Throws DeckError where the config makes no sense.
+template <class M, class G = M>
+std::unique_ptr<Optimizer<M, G>> make_optimizer(const OptimizerConfig& config);
 
 }  // namespace shardmark

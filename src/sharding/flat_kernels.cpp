@@ -4,6 +4,7 @@
 
 #include "core/fingerprint.hpp"
 #include "core/rng.hpp"
+#include "core/small_float.hpp"
 
 namespace shardmark {
 
@@ -15,17 +16,18 @@ Range over(const Exec& exec, std::size_t n) {
 }  // namespace
 
 template <class T>
-void fill_zero(const Exec& exec, const Vector<T>& data) {
+void fill(const Exec& exec, double value, const Vector<T>& data) {
+  const T converted = static_cast<T>(value);
   Kokkos::parallel_for(
-      "shardmark::flat_kernels::fill_zero", over(exec, data.extent(0)),
-      KOKKOS_LAMBDA(const std::size_t i) { data(i) = T(0); });
+      "shardmark::flat_kernels::fill", over(exec, data.extent(0)),
+      KOKKOS_LAMBDA(const std::size_t i) { data(i) = converted; });
 }
 
-template <class T>
-void copy(const Exec& exec, const Vector<T>& from, const Vector<T>& to) {
+template <class From, class To>
+void copy(const Exec& exec, const Vector<From>& from, const Vector<To>& to) {
   Kokkos::parallel_for(
       "shardmark::flat_kernels::copy", over(exec, to.extent(0)),
-      KOKKOS_LAMBDA(const std::size_t i) { to(i) = from(i); });
+      KOKKOS_LAMBDA(const std::size_t i) { to(i) = static_cast<To>(from(i)); });
 }
 
 template <class T>
@@ -67,14 +69,24 @@ std::uint64_t fingerprint(const Exec& exec, const Vector<const T>& data, std::si
 }
 
 #define SHARDMARK_INSTANTIATE(T)                                                           \
-  template void fill_zero(const Exec&, const Vector<T>&);                                  \
   template void copy(const Exec&, const Vector<T>&, const Vector<T>&);                     \
-  template void add(const Exec&, const Vector<T>&, const Vector<T>&);                      \
   template void draw_weights(const Exec&, const Parameter&, std::uint64_t, const Segment&, \
                              const Vector<T>&);                                            \
   template std::uint64_t fingerprint(const Exec&, const Vector<const T>&, std::size_t);
 SHARDMARK_INSTANTIATE(float)
 SHARDMARK_INSTANTIATE(double)
 #undef SHARDMARK_INSTANTIATE
+
+#define SHARDMARK_INSTANTIATE(T)                             \
+  template void fill(const Exec&, double, const Vector<T>&); \
+  template void add(const Exec&, const Vector<T>&, const Vector<T>&);
+SHARDMARK_INSTANTIATE(float)
+SHARDMARK_INSTANTIATE(double)
+SHARDMARK_INSTANTIATE(bf16)
+SHARDMARK_INSTANTIATE(fp16)
+#undef SHARDMARK_INSTANTIATE
+
+template void copy(const Exec&, const Vector<float>&, const Vector<bf16>&);
+template void copy(const Exec&, const Vector<float>&, const Vector<fp16>&);
 
 }  // namespace shardmark

@@ -13,10 +13,11 @@ namespace shardmark {
 /// Kernels over flat buffers. All run on `exec` and do not fence, but for fingerprint().
 
 template <class T>
-void fill_zero(const Exec& exec, const Vector<T>& data);
+void fill(const Exec& exec, double value, const Vector<T>& data);
 
-template <class T>
-void copy(const Exec& exec, const Vector<T>& from, const Vector<T>& to);
+/// Casts where the types differ: to nearest, ties to even.
+template <class From, class To>
+void copy(const Exec& exec, const Vector<From>& from, const Vector<To>& to);
 
 /// to += from
 template <class T>

@@ -79,7 +79,7 @@ class Planner {
       if (i == 0 || visits_[i - 1].micro_batch != visit.micro_batch)
         add(Verb::begin_micro_batch, visit.micro_batch);
       gather_up_to(i);
-      if (in_.shard_size > 1 && std::binary_search(gathers_.begin(), gathers_.end(), i))
+      if (unshards(in_) && std::binary_search(gathers_.begin(), gathers_.end(), i))
         add(Verb::wait_unsharded, visit.unit);
       if (visit.opens_gradients) {
         finish_reduction(visit.unit);
@@ -87,7 +87,7 @@ class Planner {
       }
       actions_.insert(actions_.end(), visit.compute.begin(), visit.compute.end());
       if (visit.reshards) {
-        if (in_.shard_size > 1) add(Verb::reshard, visit.unit);
+        if (unshards(in_)) add(Verb::reshard, visit.unit);
         held_[visit.unit] = false;
       }
       if (visit.reduces) start_reduction(visit);
@@ -113,7 +113,7 @@ class Planner {
       const auto first_ahead = std::upper_bound(gathers_.begin(), gathers_.begin() + next_gather_, i);
       const auto ahead = static_cast<int>(gathers_.begin() + next_gather_ - first_ahead);
       if (wanted > i && (ahead >= in_.prefetch || held_[unit])) break;
-      if (in_.shard_size > 1) add(Verb::unshard, unit);
+      if (unshards(in_)) add(Verb::unshard, unit);
       held_[unit] = true;
       ++next_gather_;
     }
@@ -162,8 +162,9 @@ class Planner {
 };
 
 std::vector<Action> make_schedule(ScheduleInput input, bool training) {
-  // A shard group of one has everything whole.
-  if (input.shard_size == 1) input.strategy.parameters_whole = input.strategy.gradients_whole = true;
+  // A shard group of one has everything whole, but for copies.
+  if (input.shard_size == 1) input.strategy.gradients_whole = true;
+  if (!unshards(input)) input.strategy.parameters_whole = true;
   std::vector<Visit> visits;
   for (std::size_t m = 0; m < input.micro_batches; ++m) {
     auto more = visits_of_micro_batch(input, m, training);
@@ -181,6 +182,10 @@ std::vector<Action> make_training_schedule(const ScheduleInput& input) {
 
 std::vector<Action> make_evaluation_schedule(const ScheduleInput& input) {
   return make_schedule(input, false);
+}
+
+bool unshards(const ScheduleInput& input) {
+  return input.shard_size > 1 || input.copies;
 }
 
 std::size_t count(const std::vector<Action>& schedule, Verb verb, std::size_t unit) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -28,6 +29,11 @@ enum class Verb {
   wait_all_reduced
 };
 
+inline constexpr std::array verb_names = {"begin micro-batch", "unshard",        "wait unsharded",
+                                          "forward",           "loss",           "backward",
+                                          "reshard",           "open gradients", "reduce",
+                                          "wait reduced",      "all-reduce",     "wait all-reduced"};
+
 struct Action {
   Verb verb;
   std::size_t index;
@@ -41,6 +47,7 @@ struct ScheduleInput {
   Strategy strategy;
   int shard_size = 1;
   int replicas = 1;
+  bool copies = false;           ///< unsharded parameters are a copy of their masters: cast, or offloaded
   int prefetch = 1;              ///< k
   int reductions_in_flight = 1;  ///< r
   std::size_t micro_batches = 1;
@@ -53,6 +60,9 @@ std::vector<Action> make_training_schedule(const ScheduleInput& input);
 
 /// Forward and loss only, for `micro_batches` micro-batches.
 std::vector<Action> make_evaluation_schedule(const ScheduleInput& input);
+
+/// Whether units are unsharded at all: else they always are.
+bool unshards(const ScheduleInput& input);
 
 /// How often `verb` is done to unit `unit`.
 std::size_t count(const std::vector<Action>& schedule, Verb verb, std::size_t unit);

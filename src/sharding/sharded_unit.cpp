@@ -3,7 +3,9 @@
 #include "sharding/sharded_unit.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "sharding/flat_kernels.hpp"
 
@@ -15,89 +17,114 @@ void require(bool holds, const char* what) {
 }
 }  // namespace
 
-template <class T>
-ShardedUnit<T>::ShardedUnit(const std::vector<Parameter>& parameters, const Strategy& strategy, Mesh& mesh,
-                            UnitPools<T> pools)
+Residence residence(const Strategy& strategy, Offload offload, int shard_size, bool cast) {
+  const bool copies = cast || offload == Offload::all;
+  return {strategy.parameters_whole || (shard_size == 1 && !copies),
+          strategy.gradients_whole || shard_size == 1, copies};
+}
+
+template <class T, class G>
+ShardedUnit<T, G>::ShardedUnit(const std::vector<Parameter>& parameters, const ShardingContext& context,
+                               UnitPools<T, G> pools, std::shared_ptr<OffloadArea<M>> area)
     : specs_(parameters),
-      mesh_(mesh),
+      mesh_(*context.mesh),
       pools_(std::move(pools)),
-      layout_(make_unit_layout(parameters, mesh.shard_size)),
-      segments_(make_segments(parameters, layout_, mesh.shard)),
-      parameters_whole_(strategy.parameters_whole || mesh.shard_size == 1),
-      gradients_whole_(strategy.gradients_whole || mesh.shard_size == 1) {
-  Communicator& comm = *mesh.shard_group;
-  parameter_memory_ = comm.allocate<T>(parameters_whole_ ? layout_.total : layout_.slice,
-                                       "shardmark::sharded_unit::parameters");
-  gradient_memory_ = comm.allocate<T>(gradients_whole_ ? layout_.total : layout_.slice,
+      layout_(make_unit_layout(parameters, mesh_.shard_size)),
+      segments_(make_segments(parameters, layout_, mesh_.shard)),
+      poison_padding_(context.poison_padding) {
+  constexpr bool cast = !std::is_same_v<T, M>;
+  const Residence where = residence(context.strategy, context.offload, mesh_.shard_size, cast);
+  parameters_whole_ = where.parameters_whole;
+  gradients_whole_ = where.gradients_whole;
+  copies_ = where.copies || !parameters_whole_;
+
+  Communicator& comm = *mesh_.shard_group;
+  if (parameters_whole_) {
+    parameter_memory_ = comm.allocate<T>(layout_.total, "shardmark::sharded_unit::parameters");
+    whole_parameters_ = parameter_memory_.view;
+  }
+  const char* label = cast ? "shardmark::sharded_unit::masters" : "shardmark::sharded_unit::parameters";
+  if (area != nullptr) {
+    masters_.emplace("shardmark::shard_tensor::offloaded", layout_.slice, std::move(area));
+  } else if (copies_) {
+    masters_.emplace(label, layout_.slice);
+  } else if constexpr (!cast) {
+    masters_.emplace(own_slice(whole_parameters_));
+  }
+  gradient_memory_ = comm.allocate<G>(gradients_whole_ ? layout_.total : layout_.slice,
                                       "shardmark::sharded_unit::gradients");
-  if (parameters_whole_) whole_parameters_ = parameter_memory_.view;
   if (gradients_whole_) whole_gradients_ = gradient_memory_.view;
-  parameter_shard_ = parameters_whole_ ? own_slice(whole_parameters_) : parameter_memory_.view;
   gradient_shard_ = gradients_whole_ ? own_slice(whole_gradients_) : gradient_memory_.view;
   // A shard group of one has no copy and no collective: its shards are the unit.
-  if (mesh.shard_size == 1) parameter_state_ = ParameterState::unsharded;
+  if (mesh_.shard_size == 1 && !copies_) parameter_state_ = ParameterState::unsharded;
 }
 
-template <class T>
-Vector<T> ShardedUnit<T>::own_slice(const Vector<T>& whole) const {
-  return slice(whole, mesh_.shard * layout_.slice, (mesh_.shard + 1) * layout_.slice);
-}
-
-template <class T>
-void ShardedUnit<T>::initialize(const Exec& exec, std::uint64_t seed) {
-  fill_zero(exec, parameter_memory_.view);
-  fill_zero(exec, gradient_memory_.view);
+template <class T, class G>
+void ShardedUnit<T, G>::initialize(const Exec& exec, std::uint64_t seed) {
+  if (parameters_whole_) fill(exec, 0.0, parameter_memory_.view);
+  fill(exec, 0.0, gradient_memory_.view);
+  const Vector<M> shard = masters_->bring(exec);
+  fill(exec, poison_padding_ ? std::numeric_limits<double>::quiet_NaN() : 0.0, shard);
   for (const Segment& segment : segments_)
     draw_weights(exec, specs_[segment.parameter], seed, segment,
-                 slice(parameter_shard_, segment.offset, segment.offset + segment.size()));
+                 slice(shard, segment.offset, segment.offset + segment.size()));
+  masters_->take_home(exec);
 }
 
-template <class T>
-void ShardedUnit<T>::start_unshard(const Exec& exec) {
+template <class T, class G>
+void ShardedUnit<T, G>::start_unshard(const Exec& exec) {
   require(parameter_state_ == ParameterState::sharded, "unshard of a unit that is not sharded");
-  if (!parameters_whole_) {
-    whole_parameters_ = pools_.parameters->acquire(layout_.total);
-    copy(exec, parameter_shard_, own_slice(whole_parameters_));
+  if (!parameters_whole_) whole_parameters_ = pools_.parameters->acquire(layout_.total);
+  if (copies_) {
+    if constexpr (std::is_same_v<T, M>) {
+      masters_->copy_to(exec, own_slice(whole_parameters_));
+    } else {
+      copy(exec, masters_->bring(exec), own_slice(whole_parameters_));
+      masters_->dismiss();
+    }
   }
   gathering_ = mesh_.shard_group->start_all_gather(exec, whole_parameters_);
   parameter_state_ = ParameterState::unsharding;
 }
 
-template <class T>
-void ShardedUnit<T>::wait_unsharded() {
+template <class T, class G>
+void ShardedUnit<T, G>::wait_unsharded() {
   require(parameter_state_ == ParameterState::unsharding, "wait for an unshard that was not started");
   gathering_.wait();
   parameter_state_ = ParameterState::unsharded;
 }
 
-template <class T>
-void ShardedUnit<T>::reshard() {
+template <class T, class G>
+void ShardedUnit<T, G>::reshard() {
   require(parameter_state_ == ParameterState::unsharded, "reshard of a unit that is not unsharded");
   if (!parameters_whole_) pools_.parameters->release(whole_parameters_);
   parameter_state_ = ParameterState::sharded;
 }
 
-template <class T>
-void ShardedUnit<T>::open_gradients(const Exec& exec) {
+template <class T, class G>
+void ShardedUnit<T, G>::open_gradients(const Exec& exec) {
   require(gradient_state_ == GradientState::none, "open gradients that are in use");
   if (!gradients_whole_) whole_gradients_ = pools_.gradients->acquire(layout_.total);
-  fill_zero(exec, whole_gradients_);
+  fill(exec, 0.0, whole_gradients_);
+  if (poison_padding_)
+    for (const auto& [begin, end] : padding_of(specs_, layout_))
+      fill(exec, std::numeric_limits<double>::quiet_NaN(), slice(whole_gradients_, begin, end));
   gradient_state_ = GradientState::accumulating;
 }
 
-template <class T>
-void ShardedUnit<T>::start_reduce(const Exec& exec) {
+template <class T, class G>
+void ShardedUnit<T, G>::start_reduce(const Exec& exec) {
   require(gradient_state_ == GradientState::accumulating, "reduce gradients that are not open");
   // The first micro-batch goes straight to the shard; later ones to the rank's slice of the slot, to be
   // added.
   const bool to_slot = gradients_whole_ || reduced_before_;
-  const Vector<T> out = to_slot ? own_slice(whole_gradients_) : gradient_shard_;
+  const Vector<G> out = to_slot ? own_slice(whole_gradients_) : gradient_shard_;
   reducing_ = mesh_.shard_group->start_reduce_scatter(exec, whole_gradients_, out);
   gradient_state_ = GradientState::reducing;
 }
 
-template <class T>
-void ShardedUnit<T>::wait_reduced(const Exec& exec) {
+template <class T, class G>
+void ShardedUnit<T, G>::wait_reduced(const Exec& exec) {
   require(gradient_state_ == GradientState::reducing, "wait for a reduction that was not started");
   reducing_.wait();
   if (!gradients_whole_) {
@@ -108,71 +135,84 @@ void ShardedUnit<T>::wait_reduced(const Exec& exec) {
   gradient_state_ = GradientState::none;
 }
 
-template <class T>
-void ShardedUnit<T>::start_all_reduce(const Exec& exec) {
+template <class T, class G>
+void ShardedUnit<T, G>::start_all_reduce(const Exec& exec) {
   require(gradient_state_ != GradientState::reducing, "all-reduce before the reduce-scatter is done");
   all_reducing_ = mesh_.replica_group->start_all_reduce(exec, gradient_shard_);
   gradient_state_ = GradientState::reducing;
 }
 
-template <class T>
-void ShardedUnit<T>::wait_all_reduced() {
+template <class T, class G>
+void ShardedUnit<T, G>::wait_all_reduced() {
   all_reducing_.wait();
   gradient_state_ = GradientState::none;
 }
 
-template <class T>
-UnitTensors<const T> ShardedUnit<T>::parameters() const {
-  require(parameter_state_ == ParameterState::unsharded, "use of parameters that are not unsharded");
-  return UnitTensors<const T>(whole_parameters_.data(), specs_, layout_);
+template <class T, class G>
+UnitTensors<const T> ShardedUnit<T, G>::parameters(std::size_t first) const {
+  return UnitTensors<const T>(flat_parameters().data(), specs_, layout_, first);
 }
 
-template <class T>
-UnitTensors<T> ShardedUnit<T>::gradients() const {
+template <class T, class G>
+UnitTensors<G> ShardedUnit<T, G>::gradients(std::size_t first) const {
   require(gradient_state_ == GradientState::accumulating, "use of gradients that are not open");
-  return UnitTensors<T>(whole_gradients_.data(), specs_, layout_);
+  return UnitTensors<G>(whole_gradients_.data(), specs_, layout_, first);
 }
 
-template <class T>
-std::vector<ShardedUnit<T>> make_sharded_units(const std::vector<std::vector<Parameter>>& units,
-                                               const std::vector<bool>& is_root, const ParallelConfig& config,
-                                               Mesh& mesh) {
-  const Strategy& strategy = config.strategy;
-  std::vector<std::size_t> root_sizes, other_sizes;
-  for (std::size_t i = 0; i < units.size(); ++i)
-    (is_root[i] ? root_sizes : other_sizes).push_back(make_unit_layout(units[i], mesh.shard_size).total);
+template <class T, class G>
+Vector<const T> ShardedUnit<T, G>::flat_parameters() const {
+  require(parameter_state_ == ParameterState::unsharded, "use of parameters that are not unsharded");
+  return whole_parameters_;
+}
 
-  // A slot for each unit where all are held at once, else the few that the schedule promises to get by with.
-  const auto pool = [&](const std::vector<std::size_t>& sizes, bool needed, bool all_at_once, int slots,
-                        const char* label) {
-    std::vector<std::size_t> capacities;
-    if (needed && mesh.shard_size > 1 && !sizes.empty()) {
-      const auto few = std::min<std::size_t>(slots, sizes.size());
-      capacities =
-          all_at_once ? sizes : std::vector<std::size_t>(few, *std::max_element(sizes.begin(), sizes.end()));
-    }
-    return std::make_shared<SlotPool<T>>(*mesh.shard_group, capacities, label);
-  };
+template <class T, class G>
+Vector<const G> ShardedUnit<T, G>::flat_gradients() const {
+  require(gradient_state_ == GradientState::accumulating, "use of gradients that are not open");
+  return whole_gradients_;
+}
+
+std::vector<std::size_t> slot_sizes(const std::vector<std::size_t>& totals, bool all_at_once, int slots) {
+  if (all_at_once || totals.empty()) return totals;
+  const auto few = std::min<std::size_t>(slots, totals.size());
+  return std::vector<std::size_t>(few, *std::max_element(totals.begin(), totals.end()));
+}
+
+template <class T, class G>
+std::vector<ShardedUnit<T, G>> make_sharded_units(const UnitGroups& groups, const ParallelConfig& config,
+                                                  Mesh& mesh,
+                                                  const std::shared_ptr<OffloadArea<Wide<T>>>& area) {
+  const Strategy& strategy = config.strategy;
+  const Residence where = residence(strategy, config.offload, mesh.shard_size, !std::is_same_v<T, Wide<T>>);
+  std::vector<std::size_t> root_sizes, other_sizes;
+  for (std::size_t i = 0; i < groups.parameters.size(); ++i)
+    (groups.is_root[i] ? root_sizes : other_sizes)
+        .push_back(make_unit_layout(groups.parameters[i], mesh.shard_size).total);
+
   const auto pools = [&](const std::vector<std::size_t>& sizes) {
-    return UnitPools<T>{pool(sizes, !strategy.parameters_whole, !strategy.reshard_after_forward,
-                             config.prefetch + 1, "shardmark::sharded_unit::unsharded_parameters"),
-                        pool(sizes, !strategy.gradients_whole, false, config.reductions_in_flight() + 1,
-                             "shardmark::sharded_unit::unsharded_gradients")};
+    const std::vector<std::size_t> none;
+    Communicator& comm = *mesh.shard_group;
+    const auto parameters = slot_sizes(sizes, !strategy.reshard_after_forward, config.prefetch + 1);
+    const auto gradients = slot_sizes(sizes, false, config.reductions_in_flight() + 1);
+    return UnitPools<T, G>{std::make_shared<SlotPool<T>>(comm, where.parameters_whole ? none : parameters,
+                                                         "shardmark::sharded_unit::unsharded_parameters"),
+                           std::make_shared<SlotPool<G>>(comm, where.gradients_whole ? none : gradients,
+                                                         "shardmark::sharded_unit::unsharded_gradients")};
   };
-  const UnitPools<T> root_pools = pools(root_sizes), other_pools = pools(other_sizes);
-  std::vector<ShardedUnit<T>> sharded;
-  sharded.reserve(units.size());
-  for (std::size_t i = 0; i < units.size(); ++i)
-    sharded.emplace_back(units[i], strategy, mesh, is_root[i] ? root_pools : other_pools);
+  const UnitPools<T, G> root_pools = pools(root_sizes), other_pools = pools(other_sizes);
+  const ShardingContext context{strategy, config.offload, config.poison_padding, &mesh};
+  std::vector<ShardedUnit<T, G>> sharded;
+  sharded.reserve(groups.parameters.size());
+  for (std::size_t i = 0; i < groups.parameters.size(); ++i)
+    sharded.emplace_back(groups.parameters[i], context, groups.is_root[i] ? root_pools : other_pools,
+                         config.offload == Offload::all ? area : nullptr);
   return sharded;
 }
 
-#define SHARDMARK_INSTANTIATE(T)                           \
-  template class ShardedUnit<T>;                           \
-  template std::vector<ShardedUnit<T>> make_sharded_units( \
-      const std::vector<std::vector<Parameter>>&, const std::vector<bool>&, const ParallelConfig&, Mesh&);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
+#define SHARDMARK_INSTANTIATE(T, G)                           \
+  template class ShardedUnit<T, G>;                           \
+  template std::vector<ShardedUnit<T, G>> make_sharded_units( \
+      const UnitGroups&, const ParallelConfig&, Mesh&, const std::shared_ptr<OffloadArea<Wide<T>>>&);
+SHARDMARK_FOR_PRECISIONS(SHARDMARK_INSTANTIATE)
 #undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

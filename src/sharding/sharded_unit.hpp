@@ -3,34 +3,51 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/mesh.hpp"
+#include "core/precision.hpp"
 #include "core/shard_layout.hpp"
 #include "core/unit_tensors.hpp"
+#include "sharding/shard_tensor.hpp"
 #include "sharding/slot_pool.hpp"
 #include "sharding/strategy.hpp"
+#include "sharding/unit_groups.hpp"
 
 namespace shardmark {
 
 enum class ParameterState { sharded, unsharding, unsharded };
 enum class GradientState { none, accumulating, reducing };
 
-/// The pools that units share: one pair for the root, one for all others.
-template <class T>
-struct UnitPools {
-  std::shared_ptr<SlotPool<T>> parameters, gradients;
+/// What a run's units have in common.
+struct ShardingContext {
+  Strategy strategy;
+  Offload offload = Offload::none;
+  bool poison_padding = false;
+  Mesh* mesh = nullptr;
 };
 
-/// One unit of a model as this rank holds it: a slice of the parameters and gradients for good, whole ones
-/// for a while. Verbs come in pairs and are called in the order of [Note: Schedule]; a wrong order throws
-/// std::logic_error.
-template <class T>
+/// The pools that units share: one pair for the root, one for all others.
+template <class T, class G>
+struct UnitPools {
+  std::shared_ptr<SlotPool<T>> parameters;
+  std::shared_ptr<SlotPool<G>> gradients;
+};
+
+/// One unit of a model as this rank holds it: a slice of the master weights and gradients for good, whole
+/// parameters and gradients for a while. T: parameters, G: gradients; masters are Wide<T>, and the very same
+/// memory as the parameters where those are whole and of that type. Verbs come in pairs and are called in the
+/// order of [Note: Schedule]; a wrong order throws std::logic_error.
+template <class T, class G>
 class ShardedUnit {
  public:
-  ShardedUnit(const std::vector<Parameter>& parameters, const Strategy& strategy, Mesh& mesh,
-              UnitPools<T> pools);
+  using M = Wide<T>;
+
+  /// `area` is for offloaded masters, else null. Collective.
+  ShardedUnit(const std::vector<Parameter>& parameters, const ShardingContext& context, UnitPools<T, G> pools,
+              std::shared_ptr<OffloadArea<M>> area);
 
   /// Draws this rank's slice of the first weights: a function of seed, parameter name and element index only.
   void initialize(const Exec& exec, std::uint64_t seed);
@@ -45,13 +62,17 @@ class ShardedUnit {
   void start_all_reduce(const Exec& exec);
   void wait_all_reduced();
 
-  /// Whole tensors; valid while unsharded, and while gradients are open.
-  UnitTensors<const T> parameters() const;
-  UnitTensors<T> gradients() const;
+  /// Whole tensors from parameter `first` on; valid while unsharded, and while gradients are open.
+  UnitTensors<const T> parameters(std::size_t first = 0) const;
+  UnitTensors<G> gradients(std::size_t first = 0) const;
+  /// The flat buffers behind them, padding included.
+  Vector<const T> flat_parameters() const;
+  Vector<const G> flat_gradients() const;
 
-  /// This rank's slice, padding included; segments say what is not padding.
-  const Vector<T>& parameter_shard() const { return parameter_shard_; }
-  const Vector<T>& gradient_shard() const { return gradient_shard_; }
+  /// This rank's slices, padding included; segments say what is not padding.
+  ShardTensor<M>& masters() { return *masters_; }
+  const ShardTensor<M>& masters() const { return *masters_; }
+  const Vector<G>& gradient_shard() const { return gradient_shard_; }
   const std::vector<Segment>& segments() const { return segments_; }
   const std::vector<Parameter>& specs() const { return specs_; }
   const UnitLayout& layout() const { return layout_; }
@@ -63,17 +84,26 @@ class ShardedUnit {
   }
 
  private:
+  template <class S>
+  Vector<S> own_slice(const Vector<S>& whole) const {
+    return slice(whole, mesh_.shard * layout_.slice, (mesh_.shard + 1) * layout_.slice);
+  }
+
   std::vector<Parameter> specs_;
   Mesh& mesh_;
-  UnitPools<T> pools_;
+  UnitPools<T, G> pools_;
   UnitLayout layout_;
   std::vector<Segment> segments_;
-  bool parameters_whole_, gradients_whole_;
+  bool parameters_whole_, gradients_whole_;  ///< for good
+  bool poison_padding_;
+  bool copies_;  ///< masters and parameters are different memory
 
-  CommBuffer<T> parameter_memory_, gradient_memory_;  ///< one slice, or the whole unit
-  Vector<T> parameter_shard_, gradient_shard_;
-  Vector<T> whole_parameters_, whole_gradients_;
-  Vector<T> own_slice(const Vector<T>& whole) const;
+  CommBuffer<T> parameter_memory_;  ///< the whole unit, or nothing
+  CommBuffer<G> gradient_memory_;   ///< one slice, or the whole unit
+  std::optional<ShardTensor<M>> masters_;
+  Vector<G> gradient_shard_;
+  Vector<T> whole_parameters_;
+  Vector<G> whole_gradients_;
 
   ParameterState parameter_state_ = ParameterState::sharded;
   GradientState gradient_state_ = GradientState::none;
@@ -81,11 +111,20 @@ class ShardedUnit {
   Pending gathering_, reducing_, all_reducing_;
 };
 
-/// The units of a model with their pools: exact buffers where all units are unsharded at once, else k + 1
-/// slots of the largest unit; 1 + r gradient slots; the root has its own. Collective.
-template <class T>
-std::vector<ShardedUnit<T>> make_sharded_units(const std::vector<std::vector<Parameter>>& units,
-                                               const std::vector<bool>& is_root, const ParallelConfig& config,
-                                               Mesh& mesh);
+/// Sizes, in elements, of the slots that units of these totals share; the ledger counts with them too. Each
+/// unit has its own where all are held at once, else there are `slots` of the largest.
+std::vector<std::size_t> slot_sizes(const std::vector<std::size_t>& totals, bool all_at_once, int slots);
+
+/// Whether parameters and gradients of a unit lie whole in memory for good, and parameters are copies.
+struct Residence {
+  bool parameters_whole, gradients_whole, copies;
+};
+Residence residence(const Strategy& strategy, Offload offload, int shard_size, bool cast);
+
+/// The units of a model with their pools. Collective.
+template <class T, class G>
+std::vector<ShardedUnit<T, G>> make_sharded_units(const UnitGroups& groups, const ParallelConfig& config,
+                                                  Mesh& mesh,
+                                                  const std::shared_ptr<OffloadArea<Wide<T>>>& area);
 
 }  // namespace shardmark

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,11 +34,18 @@ inline constexpr std::array strategies = {
     Strategy{"hybrid", "hsdp", Strategy::ShardGroup::chosen, false, false, true},
 };
 
+/// What has its home in host memory between uses: nothing, the optimizer state, or the master weights too.
+enum class Offload { none, optimizer, all };
+
 /// The [parallel] section.
 struct ParallelConfig {
-  Strategy strategy;   ///< with parallel.reshard_after_forward put in
-  int shard_size = 0;  ///< hybrid: ranks of a shard group, 0 = a node
-  int prefetch = 1;    ///< k: units gathered ahead of the one in use
+  Strategy strategy;            ///< with reshard_after_forward and accumulate put in
+  int shard_size = 0;           ///< hybrid: ranks of a shard group, 0 = a node
+  int prefetch = 1;             ///< k: units gathered ahead of the one in use
+  std::size_t unit_params = 0;  ///< neighbouring units are merged up to so many parameters, 0 = none are
+  Offload offload = Offload::none;
+  bool poison_padding = false;             ///< NaN in all padding: it must reach nothing
+  std::uint64_t check_replicas_every = 0;  ///< steps between comparisons of replicas, 0 = none
 
   /// r: reductions in flight.
   int reductions_in_flight() const { return prefetch > 1 ? prefetch : 1; }

@@ -31,12 +31,20 @@ ModelConfig read_model(Deck& deck) {
 
 PrecisionConfig read_precision(Deck& deck) {
   PrecisionConfig precision;
-  const std::string param = deck.choice("precision.param", "fp32", {"fp32", "fp64"});
-  const std::string reduce = deck.choice("precision.reduce", "auto", {"auto", "fp32", "fp64"});
-  if (reduce != "auto" && reduce != param)
-    deck.fail("precision.reduce", "must be auto or the same as precision.param, " + param);
-  precision.param = param == "fp32" ? Dtype::fp32 : Dtype::fp64;
-  precision.reduce = precision.param;
+  const std::string param = deck.choice("precision.param", "fp32", {"fp32", "fp64", "bf16", "fp16"});
+  const std::string reduce = deck.choice("precision.reduce", "auto", {"auto", "fp32", "fp64", "bf16"});
+  precision.gemm = deck.choice("precision.gemm", "auto", {"auto", "emulated"});
+  precision.loss_scale = deck.real("precision.loss_scale", 65536, 1, infinity);
+  precision.loss_scale_growth = deck.count("precision.loss_scale_growth", 2000, 1);
+
+  for (Dtype dtype : {Dtype::fp32, Dtype::fp64, Dtype::bf16, Dtype::fp16})
+    if (param == name_of(dtype)) precision.param = dtype;
+  precision.master = precision.param == Dtype::fp64 ? Dtype::fp64 : Dtype::fp32;
+  precision.reduce = reduce == "bf16" ? Dtype::bf16 : precision.master;
+  const bool bf16_allowed = param == "fp32" || param == "bf16";
+  if (reduce != "auto" && (reduce != name_of(precision.reduce) || (reduce == "bf16" && !bf16_allowed)))
+    deck.fail("precision.reduce", fmt::format("with precision.param {} it must be auto or {}", param,
+                                              bf16_allowed ? "fp32 or bf16" : name_of(precision.master)));
   return precision;
 }
 
@@ -83,6 +91,14 @@ TrainConfig read_train(Deck& deck) {
   train.log_every = deck.count("train.log_every", 1, 1);
   train.timing_warmup = deck.count("train.timing_warmup", 2);
   train.peak_flops = deck.real("train.peak_flops", 0, 0, infinity);
+  const bool recompute = deck.choice("train.recompute", "none", {"none", "block"}) == "block";
+  const std::size_t every = deck.integer("train.recompute_every", 1, 1, 1 << 16);
+  train.recompute_every = recompute ? every : 0;
+  train.head_rows = deck.integer("train.head_rows", exec_is_host ? 512 : 8192, 1, 1 << 30);
+  train.on_nonfinite = deck.choice("train.on_nonfinite", "stop", {"stop", "skip"}) == "skip"
+                           ? OnNonfinite::skip
+                           : OnNonfinite::stop;
+  train.timeout = deck.real("train.timeout", 1800, 0, infinity);
   return train;
 }
 
@@ -111,6 +127,7 @@ RunConfig read_run_config(Deck& deck) {
   run.train = read_train(deck);
   run.checkpoint = read_checkpoint(deck);
   run.comm_backend = deck.choice("comm.backend", "mpi", comm_backends());
+  run.comm_progress = deck.choice("comm.progress", "auto", {"auto", "wait", "worker"});
   run.output_dir = deck.text("output.dir", "runs/out");
   deck.check_unknown();
 

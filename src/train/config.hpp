@@ -18,9 +18,15 @@ class Deck;
 
 /// The [precision] section.
 struct PrecisionConfig {
-  Dtype param = Dtype::fp32;   ///< compute and all-gather: fp32 or fp64
-  Dtype reduce = Dtype::fp32;  ///< reduction of gradients: the same as param
+  Dtype param = Dtype::fp32;            ///< compute and all-gather: fp32, fp64, bf16 or fp16
+  Dtype reduce = Dtype::fp32;           ///< gradients and their reduction: that of the masters, or bf16
+  Dtype master = Dtype::fp32;           ///< master weights, optimizer state, norms: fp64 with fp64, else fp32
+  std::string gemm;                     ///< "auto" or "emulated"
+  double loss_scale = 0;                ///< fp16: first factor of the loss
+  std::uint64_t loss_scale_growth = 0;  ///< fp16: steps without overflow after which the factor doubles
 };
+
+enum class OnNonfinite { stop, skip };
 
 /// The [train] section.
 struct TrainConfig {
@@ -32,6 +38,10 @@ struct TrainConfig {
   std::uint64_t log_every = 0;      ///< steps between progress lines
   double peak_flops = 0;            ///< FLOP/s of one rank that MFU refers to, 0 = measured by a GEMM
   std::uint64_t timing_warmup = 0;  ///< first steps that rates leave out
+  std::size_t recompute_every = 0;  ///< every k-th block is computed again in the backward pass, 0 = none
+  std::size_t head_rows = 0;        ///< rows of logits that exist at a time
+  OnNonfinite on_nonfinite = OnNonfinite::stop;
+  double timeout = 0;  ///< seconds without progress after which the job ends, 0 = never
 };
 
 /// The [checkpoint] section.
@@ -55,7 +65,10 @@ struct RunConfig {
   TrainConfig train;
   CheckpointConfig checkpoint;
   std::string comm_backend;
+  std::string comm_progress;  ///< "auto", "wait" or "worker"
   std::string output_dir;
+
+  ActivationConfig activations() const { return {train.micro_batch, train.recompute_every, train.head_rows}; }
 };
 
 /// Reads every section and refuses unknown keys.

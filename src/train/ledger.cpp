@@ -5,6 +5,8 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <fstream>
+#include <optional>
+#include <stdexcept>
 #include <utility>
 
 namespace shardmark {
@@ -29,6 +31,11 @@ constexpr LabelClass label_classes[] = {
     {"::unsharded_parameters", MemoryClass::unsharded_parameters},
     {"::unsharded_gradients", MemoryClass::unsharded_gradients},
     {"::sharded_unit::parameters", MemoryClass::parameters},
+    {"::sharded_unit::masters", MemoryClass::masters},
+    {"::shard_tensor::offloaded", MemoryClass::offloaded},
+    {"::shard_tensor::staging", MemoryClass::staging},
+    {"::gpt::logits", MemoryClass::logits},
+    {"::state::", MemoryClass::checkpoint},
     {"::sharded_unit::gradients", MemoryClass::gradients},
     {"::optimizer::", MemoryClass::optimizer},
     {"::gpt::", MemoryClass::activations},
@@ -80,38 +87,7 @@ MemoryBytes MemoryLedger::peak() const {
   return books->peak;
 }
 
-MemoryBytes predict_model_state(std::size_t parameters, std::size_t bytes_per_element,
-                                const Strategy& strategy, int shard_size, std::size_t optimizer_states) {
-  const std::uint64_t whole = static_cast<std::uint64_t>(parameters) * bytes_per_element;
-  const std::uint64_t sliced = whole / shard_size;
-  MemoryBytes bytes = {};
-  bytes[static_cast<int>(MemoryClass::parameters)] = strategy.parameters_whole ? whole : sliced;
-  bytes[static_cast<int>(MemoryClass::gradients)] = strategy.gradients_whole ? whole : sliced;
-  bytes[static_cast<int>(MemoryClass::optimizer)] = optimizer_states * sliced;
-  return bytes;
-}
-
-template <class T>
-std::array<Traffic, collective_names.size()> predict_traffic(const Trainer<T>& trainer, const Mesh& mesh) {
-  std::array<Traffic, collective_names.size()> traffic = {};
-  const auto add = [&](Collective kind, std::uint64_t calls, std::uint64_t bytes_each) {
-    traffic[static_cast<std::size_t>(kind)].calls += calls;
-    traffic[static_cast<std::size_t>(kind)].bytes += calls * bytes_each;
-  };
-  const std::uint64_t S = mesh.shard_size, R = mesh.replicas;
-  for (std::size_t u = 0; u < trainer.units().size(); ++u) {
-    const UnitLayout& layout = trainer.units()[u].layout();
-    const std::uint64_t others = layout.slice * (S - 1) * sizeof(T);
-    const auto& schedule = trainer.training_schedule();
-    add(Collective::all_gather, count(schedule, Verb::unshard, u), others);
-    add(Collective::reduce_scatter, count(schedule, Verb::reduce, u), others);
-    add(Collective::all_reduce, count(schedule, Verb::all_reduce, u),
-        2 * (layout.slice * sizeof(T) * (R - 1) / R));
-  }
-  return traffic;
-}
-
-std::array<Traffic, collective_names.size()> measured_traffic(const Mesh& mesh) {
+TrafficByCollective measured_traffic(const Mesh& mesh) {
   auto traffic = mesh.shard_group->traffic();
   for (std::size_t i = 0; i < traffic.size(); ++i) {
     traffic[i].calls += mesh.replica_group->traffic()[i].calls;
@@ -129,10 +105,59 @@ std::uint64_t peak_resident_bytes() {
   return 0;
 }
 
-#define SHARDMARK_INSTANTIATE(T) \
-  template std::array<Traffic, collective_names.size()> predict_traffic(const Trainer<T>&, const Mesh&);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
-#undef SHARDMARK_INSTANTIATE
+std::uint64_t sum_of(const MemoryBytes& bytes) {
+  std::uint64_t sum = 0;
+  for (std::uint64_t part : bytes) sum += part;
+  return sum;
+}
+
+namespace {
+
+/// The number that a file holds, or nothing.
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+
+/// What the process's cgroup (version 2, or 1) has left below its limit.
+std::optional<std::uint64_t> left_in_cgroup() {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::string path = line.substr(line.rfind(':') + 1);
+    const bool v2 = line.rfind("0::", 0) == 0;
+    if (!v2 && line.find(":memory:") == std::string::npos) continue;
+    const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    for (const std::string& folder : {root + path, root}) {
+      const auto limit = number_in(folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+      const auto used = number_in(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+      if (limit && used) return *limit > *used ? *limit - *used : 0;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::uint64_t available_memory() {
+  std::uint64_t available = 0;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string word; meminfo >> word;) {
+    if (word != "MemAvailable:") continue;
+    meminfo >> available;
+    available *= 1024;
+  }
+  const auto left = left_in_cgroup();
+  return left && (available == 0 || *left < available) ? *left : available;
+}
+
+std::uint64_t available_device_memory() {
+  std::size_t available = 0;
+#ifdef KOKKOS_ENABLE_CUDA
+  std::size_t all = 0;
+  if (cudaMemGetInfo(&available, &all) != cudaSuccess) available = 0;
+#endif
+  return available;
+}
 
 }  // namespace shardmark

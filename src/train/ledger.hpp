@@ -8,25 +8,42 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.hpp"
-#include "sharding/schedule.hpp"
-#include "train/trainer.hpp"
+#include "comm/mesh.hpp"
 
 namespace shardmark {
 
-/// Classes of memory. The first three are the model state.
+/// Classes of memory of one rank. The first four, and what is offloaded of them, are the model state.
 enum class MemoryClass {
   parameters,            ///< between steps: slices, or whole ones
-  gradients,             ///< likewise
+  masters,               ///< of 16-bit parameters
+  gradients,             ///< between steps, like the parameters
   optimizer,             ///< exp_avg, exp_avg_sq, momentum
+  offloaded,             ///< masters and optimizer state in host memory
+  staging,               ///< slots for what comes from there
   unsharded_parameters,  ///< slots of gathered units
   unsharded_gradients,   ///< slots of gradients on their way to the reduction
   activations,
+  logits,
+  communication,  ///< buffers of a back end's own
+  checkpoint,     ///< copies that a save is made from
   other
 };
-inline constexpr std::array memory_class_names = {
-    "parameters",          "gradients",   "optimizer", "unsharded_parameters",
-    "unsharded_gradients", "activations", "other"};
+inline constexpr std::array memory_class_names = {"parameters",
+                                                  "masters",
+                                                  "gradients",
+                                                  "optimizer",
+                                                  "offloaded",
+                                                  "staging",
+                                                  "unsharded_parameters",
+                                                  "unsharded_gradients",
+                                                  "activations",
+                                                  "logits",
+                                                  "communication",
+                                                  "checkpoint",
+                                                  "other"};
+inline constexpr std::array model_state_classes = {MemoryClass::parameters, MemoryClass::masters,
+                                                   MemoryClass::gradients, MemoryClass::optimizer,
+                                                   MemoryClass::offloaded};
 
 using MemoryBytes = std::array<std::uint64_t, memory_class_names.size()>;
 
@@ -45,19 +62,18 @@ class MemoryLedger {
   static MemoryClass class_of(const std::string& label);
 };
 
-/// Bytes of model state of one rank by the design's formulas, padding left out: with n parameters of b bytes
-/// and S shards, ddp 4bn; zero1 2bn + 2bn/S; zero2, zero3, hybrid 4bn/S (AdamW; SGD has one state in place of
-/// two).
-MemoryBytes predict_model_state(std::size_t parameters, std::size_t bytes_per_element,
-                                const Strategy& strategy, int shard_size, std::size_t optimizer_states);
-
-/// What one training step puts through each collective of the shard group and the replica group together,
-/// from the schedule and the units' layouts.
-template <class T>
-std::array<Traffic, collective_names.size()> predict_traffic(const Trainer<T>& trainer, const Mesh& mesh);
+using TrafficByCollective = std::array<Traffic, collective_names.size()>;
 
 /// The traffic of both groups so far.
-std::array<Traffic, collective_names.size()> measured_traffic(const Mesh& mesh);
+TrafficByCollective measured_traffic(const Mesh& mesh);
+
+std::uint64_t sum_of(const MemoryBytes& bytes);
+
+/// Bytes of host memory that this process may still take: MemAvailable, or what the cgroup's limit leaves
+/// where that is less; 0 where the system does not tell.
+std::uint64_t available_memory();
+/// Free bytes of the device; 0 on host builds and where the device does not tell.
+std::uint64_t available_device_memory();
 
 /// The largest resident size of this process so far, from the operating system (VmHWM); 0 where unknown.
 std::uint64_t peak_resident_bytes();

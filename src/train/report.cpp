@@ -24,15 +24,7 @@ Json to_json(const MemoryBytes& bytes) {
   return object;
 }
 
-/// Only the model state is predicted; the other classes are null.
-Json predicted_to_json(const MemoryBytes& bytes) {
-  Json object = to_json(bytes);
-  for (std::size_t i = static_cast<std::size_t>(MemoryClass::optimizer) + 1; i < bytes.size(); ++i)
-    object[memory_class_names[i]] = nullptr;
-  return object;
-}
-
-Json to_json(const std::array<Traffic, collective_names.size()>& traffic) {
+Json to_json(const TrafficByCollective& traffic) {
   Json object;
   for (std::size_t i = 0; i < traffic.size(); ++i)
     object[collective_names[i]] = {{"calls", traffic[i].calls}, {"bytes", traffic[i].bytes}};
@@ -67,23 +59,35 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   report["mesh"] = record.mesh;
   report["strategy"] = config.parallel.strategy.name;
   report["precision"] = {{"param", name_of(config.precision.param)},
-                         {"reduce", name_of(config.precision.reduce)}};
+                         {"reduce", name_of(config.precision.reduce)},
+                         {"master", name_of(config.precision.master)},
+                         {"gemm", record.gemm}};
   report["data"] = record.data;
   report["parameters"] = record.parameters;
   report["steps"] = record.steps;
+  report["skipped_steps"] = record.skipped_steps;
+  report["replica_checks"] = record.replica_checks;
   report["loss"] = {{"final", number_or_null(record.final_loss)},
                     {"validation", number_or_null(record.validation_loss)},
                     {"lowest_possible", number_or_null(record.lowest_loss)}};
   report[item_name + "_per_second"] = to_json(figure.items_per_second);
   report["model_flops_per_second"] = figure.model_flops_per_second;
+  report["mfu"] = number_or_null(figure.model_flops_per_second / record.peak_flops);
   report["peak_flops_per_second"] = number_or_null(record.peak_flops);
   report["step_seconds"] = to_json(summarize(record.step_seconds));
   report["gemm_share_of_step"] = number_or_null(record.gemm_share);
-  report["memory_rank0_bytes"] = {{"predicted", predicted_to_json(record.memory_predicted)},
+  report["memory_rank0_bytes"] = {{"predicted", to_json(record.memory_predicted)},
                                   {"measured_peak", to_json(record.memory_measured)},
                                   {"resident_peak", record.peak_resident}};
   report["traffic_rank0"] = {{"predicted", to_json(record.traffic_predicted)},
                              {"measured", to_json(record.traffic_measured)}};
+  report["offload_rank0"] = {{"bytes_to_device", record.transfers.to_device},
+                             {"bytes_to_host", record.transfers.to_host},
+                             {"seconds", record.transfers.seconds}};
+  Json seconds;
+  for (std::size_t i = 0; i < verb_names.size(); ++i) seconds[verb_names[i]] = record.seconds_by_verb[i];
+  seconds["optimizer"] = record.optimizer_seconds;
+  report["seconds_rank0"] = seconds;
   report["checkpoint"] = {{"last", record.last_checkpoint}, {"save_seconds", record.save_seconds}};
   report["deck"] = deck.effective();
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/deck.hpp"
+#include "sharding/schedule.hpp"
+#include "sharding/shard_tensor.hpp"
 #include "train/config.hpp"
 #include "train/ledger.hpp"
 #include "train/metrics.hpp"
@@ -22,17 +24,21 @@ struct RunRecord {
   std::vector<std::string> mesh;
   std::string data;
   std::uint64_t parameters = 0;
-  MemoryBytes memory_predicted = {}, memory_measured = {};  ///< of this rank; predicted: model state only
+  std::string gemm;  ///< what multiplies matrices
+  std::size_t units = 0;
+  MemoryBytes memory_predicted = {}, memory_measured = {};  ///< of this rank
+  Transfers transfers;                                      ///< of offloading, this rank
   std::uint64_t peak_resident = 0;
-  std::array<Traffic, collective_names.size()> traffic_predicted = {},
-                                               traffic_measured = {};  ///< a step's x steps
-  std::vector<double> step_seconds;                                    ///< timed steps only
+  TrafficByCollective traffic_predicted = {}, traffic_measured = {};  ///< a step's x steps
+  std::vector<double> step_seconds;                                   ///< timed steps only
   double items_per_step = 0;
   double model_flops_per_step = 0;
   double peak_flops = 0;  ///< FLOP/s of all ranks that MFU refers to; NaN = unknown
   double gemm_share = 0;  ///< of the timed steps' time, this rank; NaN where it can't be told
   double final_loss = 0, validation_loss = 0, lowest_loss = 0;
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0, skipped_steps = 0, replica_checks = 0;
+  std::array<double, verb_names.size()> seconds_by_verb = {};  ///< of this rank's main thread
+  double optimizer_seconds = 0;
   std::string last_checkpoint;
   double save_seconds = 0;
   std::string result;  ///< "VALID", or "INVALID: reason"

@@ -11,15 +11,18 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "layers/gemm.hpp"
 #include "train/ledger.hpp"
 #include "train/metrics.hpp"
 #include "train/output_folder.hpp"
 #include "train/peak.hpp"
+#include "train/plan.hpp"
+#include "train/precision_dispatch.hpp"
+#include "train/preflight.hpp"
 #include "train/report.hpp"
 #include "train/state.hpp"
+#include "train/tables.hpp"
 
 namespace shardmark {
 
@@ -30,26 +33,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Deck read_deck(const Communicator& world, const RunOptions& options) {
-  std::string text;
-  world.agree([&] {
-    if (world.rank() != 0) return;
-    if (!std::filesystem::is_regular_file(options.deck))
-      throw DeckError(options.deck + ": no such deck, or not a file");
-    std::ifstream file(options.deck);
-    std::stringstream content;
-    content << file.rdbuf();
-    if (!file || std::filesystem::is_directory(options.deck))
-      throw DeckError(options.deck + ": no such deck, or not readable");
-    text = content.str();
-  });
-  Deck deck(world.host_broadcast(text, 0), options.deck);
-  for (const std::string& assignment : options.overrides) deck.set(assignment);
-  return deck;
-}
-
 /// One training run: everything that is set up once, and the loop.
-template <class T>
+template <class T, class G>
 class Run {
  public:
   Run(const Deck& deck, const RunConfig& config, Communicator& world, const RunOptions& options)
@@ -57,6 +42,7 @@ class Run {
         config_(config),
         world_(world),
         resume_(options.resume),
+        dry_run_(options.dry_run),
         progress_style_(progress_style(options.progress, world.size())),
         shape_(sample_shape(config.model)) {
     options_.collective = config.checkpoint.collective;
@@ -66,8 +52,11 @@ class Run {
   }
 
   ExitCode operator()() {
-    set_up();
+    prepare();
     print_start();
+    if (dry_run_) return ExitCode::success;
+    require_memory(world_, record_.memory_predicted);
+    set_up();
     start_or_resume();
     train();
     return finish();
@@ -82,9 +71,16 @@ class Run {
     std::fflush(stdout);
   }
 
-  void set_up() {
+  /// All that takes little memory.
+  void prepare() {
     mesh_ = make_mesh(world_, config_.parallel.shard_size_for(world_.size()));
     record_.mesh = describe(world_, mesh_);
+    record_.gemm = gemm_description(config_.precision.param);
+    const Plan plan = make_plan(config_, world_.size(), mesh_.shard_size);
+    record_.memory_predicted = predict_memory(config_, plan);
+    traffic_of_a_step_ = predict_traffic(config_, plan);
+    record_.parameters = plan.parameter_count();
+    record_.units = plan.layouts.size();
     world_.agree([&] { dataset_ = make_dataset(config_.data, shape_, config_.train.seed); });
     const std::string fingerprint = std::to_string(dataset_->fingerprint());
     const bool same_data = world_.host_broadcast(fingerprint, 0) == fingerprint;
@@ -95,36 +91,33 @@ class Run {
                         "nodes",
                         world_.rank()));
     });
-    trainer_ = std::make_unique<Trainer<T>>(config_, world_, mesh_, *dataset_);
-    state_ = std::make_unique<TrainerState<T>>(*trainer_, mesh_);
-    traffic_of_a_step_ = predict_traffic(*trainer_, mesh_);
-    const Model<T>& model = trainer_->model();
     item_name_ = dataset_->has_tokens() ? "tokens" : "samples";
-    record_.items_per_step = static_cast<double>(config_.train.global_batch) *
-                             (dataset_->has_tokens() ? static_cast<double>(model.terms_per_sample()) : 1.0);
-    record_.model_flops_per_step = model.flops_per_sample() * static_cast<double>(config_.train.global_batch);
-    record_.parameters = trainer_->parameter_count();
+    const double samples = static_cast<double>(config_.train.global_batch);
+    record_.items_per_step =
+        samples * (dataset_->has_tokens() ? static_cast<double>(plan.model.terms_per_sample) : 1.0);
+    record_.model_flops_per_step = plan.model.flops_per_sample * samples;
     record_.data = dataset_->describe();
     record_.lowest_loss = dataset_->lowest_loss();
-    std::size_t padded = 0;
-    for (const auto& unit : trainer_->units()) padded += unit.layout().total;
-    record_.memory_predicted =
-        predict_model_state(padded, sizeof(T), config_.parallel.strategy, mesh_.shard_size,
-                            trainer_->optimizer().state_names().size());
   }
 
   void print_start() {
     say("{}\n", deck_.effective());
-    say("strategy {}: {} ranks = {} replicas x {} shards; {}; back end {}\n", config_.parallel.strategy.name,
-        world_.size(), mesh_.replicas, mesh_.shard_size, name_of(config_.precision.param), world_.backend());
+    say("strategy {}: {} ranks = {} replicas x {} shards; back end {}\n", config_.parallel.strategy.name,
+        world_.size(), mesh_.replicas, mesh_.shard_size, world_.backend());
     for (const std::string& line : record_.mesh) say("  {}\n", line);
+    say("precision: parameters {}, gradients {}, masters {}; GEMM by {}\n", name_of(config_.precision.param),
+        name_of(config_.precision.reduce), name_of(config_.precision.master), record_.gemm);
     say("data {}\n", record_.data);
-    std::uint64_t bytes = 0;
-    for (std::uint64_t part : record_.memory_predicted) bytes += part;
-    say("model {}: {} parameters in {} units; model state {:.1f} MB a rank\n", config_.model.kind,
-        record_.parameters, trainer_->units().size(), bytes / 1e6);
+    say("model {}: {} parameters in {} units\n", config_.model.kind, record_.parameters, record_.units);
+    say("{}", memory_table(record_.memory_predicted, nullptr));
+    say("{}", traffic_table(traffic_of_a_step_, nullptr));
     if (std::isfinite(record_.lowest_loss))
       say("lowest possible loss (entropy rate): {:.6f}\n", record_.lowest_loss);
+  }
+
+  void set_up() {
+    trainer_ = std::make_unique<Trainer<T, G>>(config_, world_, mesh_, *dataset_);
+    state_ = std::make_unique<TrainerState<T, G>>(*trainer_, mesh_);
   }
 
   void start_or_resume() {
@@ -139,7 +132,9 @@ class Run {
     if (config_.checkpoint.every > 0 || config_.checkpoint.at_start)
       checkpoint_folder_.emplace(world_, config_.checkpoint.dir);
     if (point) {
-      trainer_->resume_at(point->get<std::uint64_t>("step"), point->get<std::uint64_t>("samples_seen"));
+      trainer_->resume_at({point->get<std::uint64_t>("step"), point->get<std::uint64_t>("samples_seen"),
+                           point->get<std::uint64_t>("skipped_steps")},
+                          point->get<double>("loss_scale"), point->get<std::uint64_t>("loss_scale_steps"));
       record_.last_checkpoint = point->path;
       say("resumed {} at step {}\n", point->path, trainer_->steps_done());
       for (const std::string& path : set_aside_newer(world_, config_.checkpoint.dir, trainer_->steps_done()))
@@ -186,6 +181,9 @@ class Run {
         in_gemm += gemm_counter().seconds - gemm_before;
       }
       record_.final_loss = metrics.result.loss;
+      if (metrics.result.skipped && progress_)
+        progress_->say(fmt::format("step {} skipped: {}", metrics.step, metrics.result.reason));
+      check_replicas(metrics.step);
       const bool last = metrics.step == config_.train.steps;
       if (config_.train.eval_every > 0 && (metrics.step % config_.train.eval_every == 0 || last))
         evaluate(metrics);
@@ -199,13 +197,23 @@ class Run {
     if (timed > 0 && exec_is_host) record_.gemm_share = in_gemm / timed;
   }
 
+  void check_replicas(std::uint64_t step) {
+    const std::uint64_t every = config_.parallel.check_replicas_every;
+    if (every == 0 || step % every != 0) return;
+    const std::string name = trainer_->differing_replica();
+    if (!name.empty())
+      throw Error(ExitCode::invalid,
+                  fmt::format("replicas differ after step {}: the unit of {} first", step, name), true);
+    ++record_.replica_checks;
+  }
+
   void evaluate(StepMetrics& metrics) {
     if (dataset_->samples(Split::validation) == 0) return;
     const double loss = trainer_->evaluate();
     metrics.validation_loss = record_.validation_loss = loss;
   }
 
-  void count_traffic(const std::array<Traffic, collective_names.size()>& before) {
+  void count_traffic(const TrafficByCollective& before) {
     const auto after = measured_traffic(mesh_);
     const auto& predicted = traffic_of_a_step_;
     for (std::size_t i = 0; i < after.size(); ++i) {
@@ -222,14 +230,16 @@ class Run {
       throw Error(ExitCode::invalid,
                   fmt::format("weights are not finite after step {}", trainer_->steps_done()), true);
     checkpoint::Contents contents = state_->contents_to_save(world_);
-    const std::uint64_t step = trainer_->steps_done();
+    const Position& position = trainer_->position();
+    const std::uint64_t step = position.steps;
     contents.state = {{"step", step},
-                      {"optimizer_steps", step},
-                      {"skipped_steps", std::uint64_t{0}},
-                      {"samples_seen", trainer_->samples_seen()},
-                      {"data_cursor", trainer_->samples_seen()},
+                      {"optimizer_steps", step - position.skipped_steps},
+                      {"skipped_steps", position.skipped_steps},
+                      {"samples_seen", position.samples_seen},
+                      {"data_cursor", position.samples_seen},
                       {"data_fingerprint", dataset_->fingerprint()},
-                      {"loss_scale", 1.0},
+                      {"loss_scale", trainer_->loss_scale().factor()},
+                      {"loss_scale_steps", trainer_->loss_scale().calm_steps()},
                       {"seed", config_.train.seed},
                       {"deck", deck_.effective()}};
     contents.state["digest"] = digest_of(contents.state);
@@ -256,7 +266,7 @@ class Run {
       if (record_.traffic_measured[i].bytes != record_.traffic_predicted[i].bytes)
         reason = fmt::format("{} moved {} bytes, predicted {}", collective_names[i],
                              record_.traffic_measured[i].bytes, record_.traffic_predicted[i].bytes);
-    for (MemoryClass kind : {MemoryClass::parameters, MemoryClass::gradients, MemoryClass::optimizer}) {
+    for (MemoryClass kind : model_state_classes) {
       const auto i = static_cast<std::size_t>(kind);
       const double measured = static_cast<double>(record_.memory_measured[i]);
       const double predicted = static_cast<double>(record_.memory_predicted[i]);
@@ -269,6 +279,10 @@ class Run {
 
   ExitCode finish() {
     record_.memory_measured = ledger_.peak();
+    record_.transfers = trainer_->transfers();
+    record_.skipped_steps = trainer_->position().skipped_steps;
+    record_.seconds_by_verb = trainer_->seconds();
+    record_.optimizer_seconds = trainer_->optimizer_seconds();
     record_.peak_resident = peak_resident_bytes();
     record_.peak_flops = world_.host_sum(
         config_.train.peak_flops > 0 ? config_.train.peak_flops : measure_gemm_peak<T>(trainer_->exec()));
@@ -284,6 +298,11 @@ class Run {
     if (rate.count > 0)
       say("{}/s over {} timed steps: median {:.1f}, min {:.1f}, max {:.1f}; share of time in GEMM {:.2f}\n",
           item_name_, rate.count, rate.median, rate.least, rate.most, record_.gemm_share);
+    if (!nothing_to_train_) {
+      say("{}", memory_table(record_.memory_predicted, &record_.memory_measured));
+      say("{}", traffic_table(record_.traffic_predicted, &record_.traffic_measured));
+      say("{}", time_table(record_));
+    }
     say("report {}/report.json\n", config_.output_dir);
     if (!record_.last_checkpoint.empty())
       say("look at the last checkpoint: h5ls -r {}\n", record_.last_checkpoint);
@@ -301,16 +320,17 @@ class Run {
   const RunConfig& config_;
   Communicator& world_;
   const ResumeOptions& resume_;
+  bool dry_run_;
   ProgressStyle progress_style_;
   SampleShape shape_;
   checkpoint::Options options_;
   std::optional<OutputFolder> output_folder_, checkpoint_folder_;
-  std::array<Traffic, collective_names.size()> traffic_of_a_step_ = {};
+  TrafficByCollective traffic_of_a_step_ = {};
   MemoryLedger ledger_;  // before everything that it counts
   Mesh mesh_;
   std::unique_ptr<Dataset> dataset_;
-  std::unique_ptr<Trainer<T>> trainer_;
-  std::unique_ptr<TrainerState<T>> state_;
+  std::unique_ptr<Trainer<T, G>> trainer_;
+  std::unique_ptr<TrainerState<T, G>> state_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<Progress> progress_;
   std::string item_name_;
@@ -322,12 +342,13 @@ class Run {
 
 ExitCode run_training(const RunOptions& options) {
   const auto bootstrap = make_world_communicator("mpi");
-  Deck deck = read_deck(*bootstrap, options);
+  Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
   const auto world = make_world_communicator(config.comm_backend);
   try {
-    if (config.precision.param == Dtype::fp64) return Run<double>(deck, config, *world, options)();
-    return Run<float>(deck, config, *world, options)();
+    choose_gemm(config.precision.param, config.precision.gemm);
+    return with_precision(config.precision,
+                          [&]<class T, class G>() { return Run<T, G>(deck, config, *world, options)(); });
   } catch (const DeckError& error) {
     throw DeckError(deck.locate(error.what()));
   } catch (const Error& error) {

@@ -15,6 +15,7 @@ struct RunOptions {
   std::vector<std::string> overrides;  ///< section.key=value
   ResumeOptions resume;
   std::string progress = "auto";  ///< "auto", "line" or "rows"
+  bool dry_run = false;           ///< print what the run would take and send, and stop
 };
 
 /// `shardmark train`: reads the deck, trains, saves and reports. Collective. Returns the exit code; throws

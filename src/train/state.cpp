@@ -6,36 +6,57 @@
 
 namespace shardmark {
 
-template <class T>
-TrainerState<T>::TrainerState(Trainer<T>& trainer, const Mesh& mesh)
+template <class T, class G>
+TrainerState<T, G>::TrainerState(Trainer<T, G>& trainer, const Mesh& mesh)
     : trainer_(trainer), replica_(mesh.replica), replicas_(mesh.replicas), groups_{"model"} {
-  const auto add = [&](auto view_of) {
-    auto& units = memory_.emplace_back();
-    for (std::size_t u = 0; u < trainer.units().size(); ++u) {
-      const Vector<T> device = view_of(u);
-      units.push_back({device, Kokkos::create_mirror_view(Kokkos::HostSpace(), device)});
-    }
-  };
-  add([&](std::size_t u) { return trainer.units()[u].parameter_shard(); });
-  const auto names = trainer.optimizer().state_names();
-  for (std::size_t s = 0; s < names.size(); ++s) {
-    groups_.push_back("optimizer/" + names[s]);
-    add([&](std::size_t u) { return trainer.optimizer().state(s, u); });
+  memory_.emplace_back();
+  for (auto& unit : trainer.units()) memory_.back().push_back(memory_of(unit.masters()));
+  for (const auto& state : trainer.optimizer_state()) {
+    memory_.emplace_back();
+    for (const auto& tensor : state) memory_.back().push_back(memory_of(tensor));
+  }
+  for (const std::string& name : trainer.optimizer_state_names()) groups_.push_back("optimizer/" + name);
+}
+
+template <class T, class G>
+typename TrainerState<T, G>::Memory TrainerState<T, G>::memory_of(const ShardTensor<M>& tensor) const {
+  if (tensor.offloaded()) return {{}, HostMirror<M>(), tensor.home().data()};
+  if constexpr (exec_is_host) {
+    return {tensor.device(), HostMirror<M>(), tensor.device().data()};
+  } else {
+    const HostMirror<M> mirror("shardmark::state::mirror", tensor.size());
+    return {tensor.device(), mirror, mirror.data()};
   }
 }
 
-template <class T>
-checkpoint::Contents TrainerState<T>::tensors() const {
+template <class T, class G>
+void TrainerState<T, G>::copy_to_host() {
+  for (auto& group : memory_)
+    for (auto& memory : group)
+      if (memory.mirror.extent(0) != 0) Kokkos::deep_copy(trainer_.exec(), memory.mirror, memory.device);
+  fence(trainer_.exec(), "shardmark::state::copy_to_host: the host reads the copies");
+}
+
+template <class T, class G>
+void TrainerState<T, G>::copy_to_device() {
+  for (auto& group : memory_)
+    for (auto& memory : group)
+      if (memory.mirror.extent(0) != 0) Kokkos::deep_copy(trainer_.exec(), memory.device, memory.mirror);
+  fence(trainer_.exec(), "shardmark::state::copy_to_device: the host copies may go");
+}
+
+template <class T, class G>
+checkpoint::Contents TrainerState<T, G>::tensors() const {
   checkpoint::Contents contents;
   for (const std::string& group : groups_)
     for (const auto& unit : trainer_.units())
       for (const Parameter& parameter : unit.specs())
-        contents.tensors.push_back({group, parameter.name, parameter.shape, dtype_of<T>, 0});
+        contents.tensors.push_back({group, parameter.name, parameter.shape, dtype_of<M>, 0});
   return contents;
 }
 
-template <class T>
-std::vector<checkpoint::Piece> TrainerState<T>::pieces(bool own_part) const {
+template <class T, class G>
+std::vector<checkpoint::Piece> TrainerState<T, G>::pieces(bool own_part) const {
   std::vector<checkpoint::Piece> pieces;
   std::size_t first_tensor = 0;
   for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -47,7 +68,7 @@ std::vector<checkpoint::Piece> TrainerState<T>::pieces(bool own_part) const {
         const std::size_t end = own_part ? n * (replica_ + 1) / replicas_ : n;
         if (begin == end) continue;
         pieces.push_back({first_tensor + segment.parameter, segment.begin + begin, segment.begin + end,
-                          memory_[group][u].host.data() + segment.offset + begin});
+                          memory_[group][u].host + segment.offset + begin});
       }
       first_tensor += unit.specs().size();
     }
@@ -55,12 +76,12 @@ std::vector<checkpoint::Piece> TrainerState<T>::pieces(bool own_part) const {
   return pieces;
 }
 
-template <class T>
-std::vector<std::uint64_t> TrainerState<T>::sum_fingerprints(
+template <class T, class G>
+std::vector<std::uint64_t> TrainerState<T, G>::sum_fingerprints(
     const Communicator& world, const std::vector<checkpoint::Piece>& own) const {
   std::vector<std::uint64_t> sums(tensors().tensors.size(), 0);
   for (const auto& piece : own) {
-    const T* data = static_cast<const T*>(piece.data);
+    const M* data = static_cast<const M*>(piece.data);
     for (std::size_t i = piece.begin; i < piece.end; ++i)
       sums[piece.tensor] += fingerprint_term(i, data[i - piece.begin]);
   }
@@ -68,11 +89,9 @@ std::vector<std::uint64_t> TrainerState<T>::sum_fingerprints(
   return sums;
 }
 
-template <class T>
-checkpoint::Contents TrainerState<T>::contents_to_save(const Communicator& world) {
-  for (auto& group : memory_)
-    for (auto& memory : group) Kokkos::deep_copy(trainer_.exec(), memory.host, memory.device);
-  fence(trainer_.exec(), "shardmark::state::contents_to_save: the host reads the copies");
+template <class T, class G>
+checkpoint::Contents TrainerState<T, G>::contents_to_save(const Communicator& world) {
+  copy_to_host();
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(true);
   const auto sums = sum_fingerprints(world, contents.pieces);
@@ -80,26 +99,24 @@ checkpoint::Contents TrainerState<T>::contents_to_save(const Communicator& world
   return contents;
 }
 
-template <class T>
-checkpoint::Contents TrainerState<T>::contents_to_load() {
+template <class T, class G>
+checkpoint::Contents TrainerState<T, G>::contents_to_load() {
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(false);
   return contents;
 }
 
-template <class T>
-void TrainerState<T>::finish_load(const Communicator& world, const std::string& path,
-                                  const checkpoint::Contents& loaded) {
+template <class T, class G>
+void TrainerState<T, G>::finish_load(const Communicator& world, const std::string& path,
+                                     const checkpoint::Contents& loaded) {
   checkpoint::Contents once = loaded;
   once.pieces = pieces(true);
   checkpoint::verify_fingerprints(world, path, once);
-  for (auto& group : memory_)
-    for (auto& memory : group) Kokkos::deep_copy(trainer_.exec(), memory.device, memory.host);
-  fence(trainer_.exec(), "shardmark::state::finish_load: the host copies may go");
+  copy_to_device();
 }
 
-template <class T>
-std::map<std::string, std::uint64_t> TrainerState<T>::fingerprints(const Communicator& world) {
+template <class T, class G>
+std::map<std::string, std::uint64_t> TrainerState<T, G>::fingerprints(const Communicator& world) {
   const checkpoint::Contents contents = contents_to_save(world);
   std::map<std::string, std::uint64_t> by_dataset;
   for (const auto& tensor : contents.tensors)
@@ -107,7 +124,8 @@ std::map<std::string, std::uint64_t> TrainerState<T>::fingerprints(const Communi
   return by_dataset;
 }
 
-template class TrainerState<float>;
-template class TrainerState<double>;
+#define SHARDMARK_INSTANTIATE(T, G) template class TrainerState<T, G>;
+SHARDMARK_FOR_PRECISIONS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

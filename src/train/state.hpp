@@ -13,10 +13,11 @@ namespace shardmark {
 
 /// The tensors of a trainer, model and optimizer state, as a checkpoint sees them: lists of tensors and of
 /// host memory pieces. Saving and loading touch this rank's slices only.
-template <class T>
+template <class T, class G = Wide<T>>
 class TrainerState {
  public:
-  TrainerState(Trainer<T>& trainer, const Mesh& mesh);
+  using M = Wide<T>;
+  TrainerState(Trainer<T, G>& trainer, const Mesh& mesh);
 
   /// What this rank writes: of a slice that R replicas hold, the part that is its own. Fingerprints are those
   /// of the whole tensors. Collective.
@@ -34,16 +35,20 @@ class TrainerState {
 
  private:
   struct Memory {
-    Vector<T> device;
-    HostMirror<T> host;  ///< the same memory on host builds
+    Vector<M> device;  ///< empty where the tensor's home is host memory
+    HostMirror<M> mirror;
+    M* host;  ///< the mirror, which on host builds is the tensor itself, or the tensor's home
   };
+  Memory memory_of(const ShardTensor<M>& tensor) const;
+  void copy_to_host();
+  void copy_to_device();
   checkpoint::Contents tensors() const;
   /// Pieces of every tensor; `own_part`: only the part of a slice that this replica writes.
   std::vector<checkpoint::Piece> pieces(bool own_part) const;
   std::vector<std::uint64_t> sum_fingerprints(const Communicator& world,
                                               const std::vector<checkpoint::Piece>& own) const;
 
-  Trainer<T>& trainer_;
+  Trainer<T, G>& trainer_;
   int replica_, replicas_;
   std::vector<std::string> groups_;          ///< "model", "optimizer/exp_avg", …
   std::vector<std::vector<Memory>> memory_;  ///< [group][unit]

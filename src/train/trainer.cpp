@@ -4,55 +4,52 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "optim/clip.hpp"
+#include "sharding/flat_kernels.hpp"
 
 namespace shardmark {
 
 namespace {
 
-std::size_t micro_batches_for(std::uint64_t samples, int ranks, std::size_t micro_batch) {
-  const std::uint64_t most = (samples + ranks - 1) / ranks;
-  return (most + micro_batch - 1) / micro_batch;
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-template <class T>
-ScheduleInput schedule_input(const RunConfig& config, const Model<T>& model, const Mesh& mesh) {
-  ScheduleInput input;
-  for (const StageSpec& stage : model.stages()) input.unit_of_stage.push_back(stage.unit);
-  for (const UnitSpec& unit : model.units()) input.is_root.push_back(unit.root);
-  input.strategy = config.parallel.strategy;
-  input.shard_size = mesh.shard_size;
-  input.replicas = mesh.replicas;
-  input.prefetch = config.parallel.prefetch;
-  input.reductions_in_flight = config.parallel.reductions_in_flight();
-  return input;
+template <class M>
+std::shared_ptr<OffloadArea<M>> make_offload_area(const RunConfig& config, const Plan& plan, Mesh& mesh) {
+  const Offload offload = config.parallel.offload;
+  if (offload == Offload::none) return nullptr;
+  std::size_t largest = 0;
+  for (const UnitLayout& layout : plan.layouts) largest = std::max(largest, layout.slice);
+  const std::vector<std::size_t> slots(staging_slots(offload, state_names(config.optimizer).size()), largest);
+  return std::make_shared<OffloadArea<M>>(
+      OffloadArea<M>{SlotPool<M>(*mesh.shard_group, slots, "shardmark::shard_tensor::staging"), {}});
 }
 
-template <class T>
-std::vector<ShardedUnit<T>> shard(const Model<T>& model, const RunConfig& config, Mesh& mesh) {
-  std::vector<std::vector<Parameter>> units;
-  std::vector<bool> is_root;
-  for (const UnitSpec& unit : model.units()) {
-    units.push_back(unit.parameters);
-    is_root.push_back(unit.root);
+template <class M>
+std::vector<std::vector<ShardTensor<M>>> make_optimizer_state(const OptimizerConfig& config, const Plan& plan,
+                                                              const std::shared_ptr<OffloadArea<M>>& area) {
+  std::vector<std::vector<ShardTensor<M>>> states;
+  for (const std::string& name : state_names(config)) {
+    auto& units = states.emplace_back();
+    for (const UnitLayout& layout : plan.layouts) {
+      if (area != nullptr)
+        units.emplace_back("shardmark::shard_tensor::offloaded", layout.slice, area);
+      else
+        units.emplace_back("shardmark::optimizer::" + name, layout.slice);
+    }
   }
-  return make_sharded_units<T>(units, is_root, config.parallel, mesh);
+  return states;
 }
 
-template <class T>
-std::unique_ptr<Optimizer<T>> make_optimizer_for(const OptimizerConfig& config,
-                                                 const std::vector<ShardedUnit<T>>& units) {
-  std::vector<std::size_t> slices;
-  for (const auto& unit : units) slices.push_back(unit.layout().slice);
-  return make_optimizer<T>(config, slices);
-}
-
-template <class T>
-FlatShard<T> flat_shard(const ShardedUnit<T>& unit) {
-  return {unit.parameter_shard(), unit.gradient_shard(), &unit.segments()};
+LossScale make_loss_scale(const PrecisionConfig& precision) {
+  if (precision.param != Dtype::fp16) return {};
+  return LossScale(precision.loss_scale, precision.loss_scale_growth);
 }
 
 }  // namespace
@@ -62,147 +59,213 @@ SampleShape sample_shape(const ModelConfig& model) {
   return {model.context, model.vocab, 0, 0};
 }
 
-template <class T>
-Trainer<T>::Trainer(const RunConfig& config, const Communicator& world, Mesh& mesh, const Dataset& dataset)
+template <class T, class G>
+Trainer<T, G>::Trainer(const RunConfig& config, const Communicator& world, Mesh& mesh, const Dataset& dataset)
     : config_(config),
       world_(world),
       dataset_(dataset),
-      model_(make_model<T>(config.model, config.train.micro_batch)),
+      plan_(make_plan(config, world.size(), mesh.shard_size)),
+      model_(make_model<T, G>(config.model, config.activations())),
       mesh_(mesh),
-      units_(shard(*model_, config, mesh)),
-      optimizer_(make_optimizer_for(config.optimizer, units_)),
+      area_(make_offload_area<M>(config, plan_, mesh)),
+      units_(make_sharded_units<T, G>(plan_.units, config.parallel, mesh, area_)),
+      optimizer_(make_optimizer<M, G>(config.optimizer)),
+      optimizer_state_(make_optimizer_state<M>(config.optimizer, plan_, area_)),
       batcher_(dataset, sample_shape(config.model), config.train.micro_batch),
       loss_sum_(allocate<double>("shardmark::trainer::loss_sum", 1)),
-      schedule_input_(schedule_input(config, *model_, mesh)) {
+      training_schedule_(make_training_schedule(plan_.schedule)),
+      loss_scale_(make_loss_scale(config.precision)) {
   for (auto& unit : units_) unit.initialize(exec_, config.train.seed);
-  schedule_input_.micro_batches =
-      micro_batches_for(config.train.global_batch, world.size(), config.train.micro_batch);
-  training_schedule_ = make_training_schedule(schedule_input_);
 }
 
-template <class T>
-StepResult Trainer<T>::step() {
-  const SampleRange global{samples_seen_, config_.train.global_batch};
-  const double terms = static_cast<double>(global.count) * static_cast<double>(model_->terms_per_sample());
-  for (auto& unit : units_) unit.forget_gradients();
-  const double loss_sum =
-      run(training_schedule_, Split::training, share_of(global, world_.rank(), world_.size()), 1.0 / terms);
+template <class T, class G>
+double Trainer<T, G>::terms(std::uint64_t samples) const {
+  return static_cast<double>(samples) * static_cast<double>(plan_.model.terms_per_sample);
+}
 
+template <class T, class G>
+double Trainer<T, G>::loss() {
+  const SampleRange global{position_.samples_seen, config_.train.global_batch};
+  const SampleRange own = share_of(global, world_.rank(), world_.size());
+  const double sum = run(make_evaluation_schedule(plan_.schedule), Split::training, own, 0.0);
+  return world_.host_sum(sum) / terms(global.count);
+}
+
+template <class T, class G>
+double Trainer<T, G>::loss_and_gradients() {
+  const SampleRange global{position_.samples_seen, config_.train.global_batch};
+  const SampleRange own = share_of(global, world_.rank(), world_.size());
+  const double sum =
+      run(training_schedule_, Split::training, own, loss_scale_.factor() / terms(global.count));
+  return world_.host_sum(sum) / terms(global.count);
+}
+
+template <class T, class G>
+StepResult Trainer<T, G>::step() {
+  const std::uint64_t number = position_.steps + 1;
   StepResult result;
-  result.loss = world_.host_sum(loss_sum) / terms;
-  const double scale = clip_by_global_norm(&result.grad_norm);
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
-    throw Error(ExitCode::invalid,
-                fmt::format("the loss ({}) or the gradient norm ({}) of step {} is not finite", result.loss,
-                            result.grad_norm, steps_done_ + 1),
-                true);
-  ++steps_done_;
-  samples_seen_ += global.count;
-  result.learning_rate =
-      learning_rate(config_.schedule, config_.optimizer.lr, steps_done_, config_.train.steps);
-  for (std::size_t u = 0; u < units_.size(); ++u)
-    optimizer_->step(exec_, u, flat_shard(units_[u]), result.learning_rate, scale, steps_done_);
+  result.loss_scale = loss_scale_.factor();
+  result.loss = loss_and_gradients();
+  result.grad_norm = global_norm() / loss_scale_.factor();
+  result.learning_rate = learning_rate(config_.schedule, config_.optimizer.lr, number, config_.train.steps);
+
+  result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.grad_norm);
+  if (!result.skipped) {
+    loss_scale_.went_well();
+    const double clip = clip_scale(result.grad_norm, config_.optimizer.clip);
+    update(result.learning_rate, clip / result.loss_scale);
+  } else if (std::isfinite(result.loss) && loss_scale_.can_shrink()) {
+    loss_scale_.overflowed();
+    result.reason = fmt::format("a gradient overflowed, loss scale {} now", loss_scale_.factor());
+  } else {
+    result.reason =
+        fmt::format("the loss ({}) or the gradient norm ({}) of step {} is not finite; it began in {}",
+                    result.loss, result.grad_norm, number, locate_nonfinite());
+    if (config_.train.on_nonfinite == OnNonfinite::stop) throw Error(ExitCode::invalid, result.reason, true);
+  }
+  position_.steps = number;
+  position_.samples_seen += config_.train.global_batch;
+  position_.skipped_steps += result.skipped ? 1 : 0;
   return result;
 }
 
-template <class T>
-double Trainer<T>::run(const std::vector<Action>& schedule, Split split, const SampleRange& samples,
-                       double scale) {
-  const bool training = split == Split::training;
+template <class T, class G>
+void Trainer<T, G>::update(double learning_rate, double gradient_scale) {
+  const auto start = Clock::now();
+  const std::uint64_t number = position_.steps + 1 - position_.skipped_steps;
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    ShardedUnit<T, G>& unit = units_[u];
+    FlatShard<M, G> shard{unit.masters().bring(exec_), unit.gradient_shard(), {}, &unit.segments()};
+    for (auto& state : optimizer_state_) shard.state.push_back(state[u].bring(exec_));
+    optimizer_->step(exec_, shard, learning_rate, gradient_scale, number);
+    unit.masters().take_home(exec_);
+    for (auto& state : optimizer_state_) state[u].take_home(exec_);
+  }
+  optimizer_seconds_ += seconds_since(start);
+}
+
+template <class T, class G>
+double Trainer<T, G>::run(const std::vector<Action>& schedule, Split split, const SampleRange& samples,
+                          double scale) {
+  const bool training = &schedule == &training_schedule_;
+  if (training)
+    for (auto& unit : units_) unit.forget_gradients();
   Kokkos::deep_copy(exec_, loss_sum_, 0.0);
   Batch<T> batch;
-  const auto unit_of = [&](std::size_t stage) -> ShardedUnit<T>& {
-    return units_[schedule_input_.unit_of_stage[stage]];
-  };
-  for (const auto& [verb, index] : schedule) {
-    switch (verb) {
-      case Verb::begin_micro_batch: {
-        const std::uint64_t begin = std::min<std::uint64_t>(index * config_.train.micro_batch, samples.count);
-        const std::uint64_t count = std::min<std::uint64_t>(config_.train.micro_batch, samples.count - begin);
-        batch = batcher_.load(exec_, split, samples.first + begin, count);
-        batch.loss_scale = scale;
-        break;
-      }
-      case Verb::unshard:
-        units_[index].start_unshard(exec_);
-        break;
-      case Verb::wait_unsharded:
-        units_[index].wait_unsharded();
-        break;
-      case Verb::forward:
-        model_->forward(exec_, index, unit_of(index).parameters(), batch);
-        break;
-      case Verb::loss:
-        if (training) {
-          model_->loss_and_backward(exec_, unit_of(index).parameters(), unit_of(index).gradients(), batch,
-                                    loss_sum_);
-        } else {
-          model_->loss(exec_, unit_of(index).parameters(), batch, loss_sum_);
-        }
-        break;
-      case Verb::backward:
-        model_->backward(exec_, index, unit_of(index).parameters(), unit_of(index).gradients(), batch);
-        break;
-      case Verb::reshard:
-        units_[index].reshard();
-        break;
-      case Verb::open_gradients:
-        units_[index].open_gradients(exec_);
-        break;
-      case Verb::reduce:
-        units_[index].start_reduce(exec_);
-        break;
-      case Verb::wait_reduced:
-        units_[index].wait_reduced(exec_);
-        break;
-      case Verb::all_reduce:
-        units_[index].start_all_reduce(exec_);
-        break;
-      case Verb::wait_all_reduced:
-        units_[index].wait_all_reduced();
-        break;
+  const std::uint64_t most = config_.train.micro_batch;
+  for (const Action& action : schedule) {
+    if (before_action_) before_action_(action);
+    const auto start = Clock::now();
+    if (action.verb == Verb::begin_micro_batch) {
+      const std::uint64_t begin = std::min<std::uint64_t>(action.index * most, samples.count);
+      batch = batcher_.load(exec_, split, samples.first + begin, std::min(most, samples.count - begin));
+      batch.loss_scale = scale;
+    } else {
+      carry_out(action, training, batch);
     }
+    seconds_[static_cast<std::size_t>(action.verb)] += seconds_since(start);
+    if (after_action_) after_action_(action, batch);
   }
   auto loss_sum = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), loss_sum_);
   return loss_sum(0);
 }
 
-template <class T>
-double Trainer<T>::clip_by_global_norm(double* norm) {
-  double squares = 0;
-  for (const auto& unit : units_) squares += sum_of_squares(exec_, flat_shard(unit));
-  *norm = std::sqrt(mesh_.shard_group->host_sum(squares));
-  return clip_scale(*norm, config_.optimizer.clip);
+template <class T, class G>
+void Trainer<T, G>::carry_out(const Action& action, bool training, const Batch<T>& batch) {
+  const std::size_t index = action.index;
+  const auto unit_of = [&](std::size_t stage) -> ShardedUnit<T, G>& {
+    return units_[plan_.units.unit_of_stage[stage]];
+  };
+  const auto parameters = [&](std::size_t stage) {
+    return unit_of(stage).parameters(plan_.units.first_parameter[stage]);
+  };
+  const auto gradients = [&](std::size_t stage) {
+    return unit_of(stage).gradients(plan_.units.first_parameter[stage]);
+  };
+  switch (action.verb) {
+    case Verb::begin_micro_batch:
+      break;
+    case Verb::unshard:
+      return units_[index].start_unshard(exec_);
+    case Verb::wait_unsharded:
+      return units_[index].wait_unsharded();
+    case Verb::forward:
+      return model_->forward(exec_, index, parameters(index), batch);
+    case Verb::loss:
+      if (!training) return model_->loss(exec_, parameters(index), batch, loss_sum_);
+      return model_->loss_and_backward(exec_, parameters(index), gradients(index), batch, loss_sum_);
+    case Verb::backward:
+      return model_->backward(exec_, index, parameters(index), gradients(index), batch);
+    case Verb::reshard:
+      return units_[index].reshard();
+    case Verb::open_gradients:
+      return units_[index].open_gradients(exec_);
+    case Verb::reduce:
+      return units_[index].start_reduce(exec_);
+    case Verb::wait_reduced:
+      return units_[index].wait_reduced(exec_);
+    case Verb::all_reduce:
+      return units_[index].start_all_reduce(exec_);
+    case Verb::wait_all_reduced:
+      return units_[index].wait_all_reduced();
+  }
 }
 
-template <class T>
-double Trainer<T>::evaluate() {
+template <class T, class G>
+double Trainer<T, G>::global_norm() {
+  double squares = 0;
+  for (const auto& unit : units_) squares += sum_of_squares<G>(exec_, unit.gradient_shard(), unit.segments());
+  return std::sqrt(mesh_.shard_group->host_sum(squares));
+}
+
+template <class T, class G>
+double Trainer<T, G>::evaluate() {
   const SampleRange all{0, dataset_.samples(Split::validation)};
   if (all.count == 0) return std::numeric_limits<double>::quiet_NaN();
-  ScheduleInput input = schedule_input_;
+  ScheduleInput input = plan_.schedule;
   input.micro_batches = micro_batches_for(all.count, world_.size(), config_.train.micro_batch);
   const double sum = run(make_evaluation_schedule(input), Split::validation,
                          share_of(all, world_.rank(), world_.size()), 0.0);
-  return world_.host_sum(sum) /
-         (static_cast<double>(all.count) * static_cast<double>(model_->terms_per_sample()));
+  return world_.host_sum(sum) / terms(all.count);
 }
 
-template <class T>
-bool Trainer<T>::parameters_are_finite() const {
+template <class T, class G>
+bool Trainer<T, G>::parameters_are_finite() {
   double squares = 0;
-  for (const auto& unit : units_)
-    squares += sum_of_squares<T>(exec_, {unit.parameter_shard(), unit.parameter_shard(), &unit.segments()});
+  for (auto& unit : units_) {
+    squares += sum_of_squares<M>(exec_, unit.masters().bring(exec_), unit.segments());
+    unit.masters().dismiss();
+  }
   return world_.host_max(std::isfinite(squares) ? 0 : 1) == 0;
 }
 
-template <class T>
-std::size_t Trainer<T>::parameter_count() const {
-  std::size_t count = 0;
-  for (const auto& unit : units_) count += unit.layout().elements;
-  return count;
+template <class T, class G>
+std::string Trainer<T, G>::differing_replica() {
+  std::vector<std::uint64_t> sums;
+  for (auto& unit : units_) {
+    const Vector<M> shard = unit.masters().bring(exec_);
+    std::uint64_t sum = 0;
+    for (const Segment& segment : unit.segments())
+      sum += fingerprint<M>(exec_, slice(shard, segment.offset, segment.offset + segment.size()),
+                            segment.offset);
+    unit.masters().dismiss();
+    sums.push_back(sum);
+  }
+  // The largest of x and of ~x: they are each other's complement only where all replicas have the same.
+  std::vector<std::uint64_t> largest = sums, complement = sums;
+  for (auto& sum : complement) sum = ~sum;
+  mesh_.replica_group->host_all_reduce(largest.data(), largest.size(), Reduction::max);
+  mesh_.replica_group->host_all_reduce(complement.data(), complement.size(), Reduction::max);
+  const auto units = static_cast<int>(sums.size());
+  int first = units;
+  for (int u = units; u-- > 0;)
+    if (largest[u] != ~complement[u]) first = u;
+  first = units - world_.host_max(units - first);
+  return first == units ? "" : units_[first].specs().front().name;
 }
 
-template class Trainer<float>;
-template class Trainer<double>;
+#define SHARDMARK_INSTANTIATE(T, G) template class Trainer<T, G>;
+SHARDMARK_FOR_PRECISIONS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "core/types.hpp"
+#include "sharding/slot_pool.hpp"
+#include "sharding/strategy.hpp"
+
+namespace shardmark {
+
+/// [Note: Offload] A tensor as long as a shard either stays in device memory or has its home in host memory
+/// and visits the device: bring() gives the device's copy, take_home() ends the visit with what the device
+/// changed, dismiss() without. Visitors take turns in staging slots, one unit at a time. On host builds the
+/// two memories are two pools of the same kind, and every byte is moved all the same.
+
+/// What offloading moved.
+struct Transfers {
+  std::uint64_t to_device = 0;  ///< bytes
+  std::uint64_t to_host = 0;
+  double seconds = 0;
+};
+
+/// The slots and the account that the offloaded tensors of a run share.
+template <class M>
+struct OffloadArea {
+  SlotPool<M> staging;
+  Transfers transfers;
+};
+
+/// Visitors at a time: the optimizer state of a unit, and its masters where they are offloaded.
+inline std::size_t staging_slots(Offload offload, std::size_t states) {
+  if (offload == Offload::none) return 0;
+  return states + (offload == Offload::all ? 1 : 0);
+}
+
+template <class M>
+class ShardTensor {
+ public:
+  /// A View of memory that somebody else owns.
+  explicit ShardTensor(const Vector<M>& device) : device_(device) {}
+  /// n zeros in device memory.
+  ShardTensor(const std::string& label, std::size_t n) : owner_(make_zeros<MemorySpace>(label, n)) {
+    device_ = Vector<M>(static_cast<M*>(owner_.get()), n);
+  }
+  /// n zeros in host memory.
+  ShardTensor(const std::string& label, std::size_t n, std::shared_ptr<OffloadArea<M>> area)
+      : owner_(make_zeros<PinnedSpace>(label, n)), area_(std::move(area)) {
+    home_ = HostVector<M>(static_cast<M*>(owner_.get()), n);
+  }
+
+  bool offloaded() const { return area_ != nullptr; }
+  std::size_t size() const { return offloaded() ? home_.extent(0) : device_.extent(0); }
+
+  /// The tensor in device memory, valid until take_home() or dismiss().
+  Vector<M> bring(const Exec& exec) {
+    if (!offloaded()) return device_;
+    device_ = area_->staging.acquire(size());
+    move(exec, device_, home_, area_->transfers.to_device);
+    return device_;
+  }
+  void take_home(const Exec& exec) {
+    if (!offloaded()) return;
+    move(exec, home_, device_, area_->transfers.to_host);
+    area_->staging.release(device_);
+  }
+  void dismiss() {
+    if (offloaded()) area_->staging.release(device_);
+  }
+
+  /// Copies the tensor to device memory elsewhere, without a visit.
+  void copy_to(const Exec& exec, const Vector<M>& to) {
+    if (offloaded())
+      move(exec, to, home_, area_->transfers.to_device);
+    else
+      Kokkos::deep_copy(exec, to, device_);
+  }
+
+  /// Where the host may read and write the tensor: its home; else empty, for the caller to mirror device().
+  const HostVector<M>& home() const { return home_; }
+  /// The tensor where it is not offloaded.
+  const Vector<M>& device() const { return device_; }
+
+ private:
+  template <class Space>
+  static std::shared_ptr<void> make_zeros(const std::string& label, std::size_t n) {
+    auto memory = std::make_shared<Kokkos::View<M*, Kokkos::LayoutRight, Space>>(label, n);
+    return {memory, memory->data()};
+  }
+  template <class To, class From>
+  void move(const Exec& exec, const To& to, const From& from, std::uint64_t& bytes) {
+    const auto start = std::chrono::steady_clock::now();
+    Kokkos::deep_copy(exec, to, from);
+    fence(exec, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
+    area_->transfers.seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    bytes += size() * sizeof(M);
+  }
+
+  std::shared_ptr<void> owner_;
+  std::shared_ptr<OffloadArea<M>> area_;
+  Vector<M> device_;
+  HostVector<M> home_;
+};
+
+}  // namespace shardmark

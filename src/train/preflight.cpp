@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/preflight.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/error.hpp"
+
+namespace shardmark {
+
+Deck DeckSource::with(const std::vector<std::string>& more) const {
+  Deck deck(text, path);
+  for (const auto* list : {&overrides, &more})
+    for (const std::string& assignment : *list) deck.set(assignment);
+  return deck;
+}
+
+DeckSource read_deck(const Communicator& world, const std::string& path,
+                     const std::vector<std::string>& overrides) {
+  std::string text;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    if (!std::filesystem::is_regular_file(path)) throw DeckError(path + ": no such deck, or not a file");
+    std::ifstream file(path);
+    std::stringstream content;
+    content << file.rdbuf();
+    if (!file) throw DeckError(path + ": no such deck, or not readable");
+    text = content.str();
+  });
+  return {path, world.host_broadcast(text, 0), overrides};
+}
+
+void require_memory(const Communicator& world, const MemoryBytes& predicted) {
+  const auto compare = [&](const char* where, std::uint64_t a_rank, std::uint64_t available) {
+    const auto ranks = static_cast<std::uint64_t>(world.ranks_on_node());
+    world.agree([&] {
+      if (available == 0 || a_rank <= available / ranks) return;
+      throw EnvironmentError(fmt::format(
+          "this run takes {:.2f} GB of {} a rank, {:.2f} GB for the {} ranks of a node, and {:.2f} "
+          "GB are free there: shard over more ranks, or make model, train.micro_batch or "
+          "parallel.prefetch smaller",
+          a_rank / 1e9, where, a_rank * ranks / 1e9, ranks, available / 1e9));
+    });
+  };
+  const std::uint64_t home = predicted[static_cast<std::size_t>(MemoryClass::offloaded)];
+  if constexpr (exec_is_host) {
+    compare("memory", sum_of(predicted), available_memory());
+  } else {
+    compare("device memory", sum_of(predicted) - home, available_device_memory());
+    compare("host memory", home, available_memory());
+  }
+}
+
+}  // namespace shardmark

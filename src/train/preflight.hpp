@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/deck.hpp"
+#include "train/ledger.hpp"
+
+namespace shardmark {
+
+/// A deck as it was read, of which any number of variants can be made.
+struct DeckSource {
+  std::string path, text;
+  std::vector<std::string> overrides;
+
+  Deck with(const std::vector<std::string>& more) const;
+};
+
+/// Rank 0 reads the file and everyone gets it. Collective. Throws DeckError.
+DeckSource read_deck(const Communicator& world, const std::string& path,
+                     const std::vector<std::string>& overrides);
+
+/// Compares what the ranks of a node are going to take with what is free there. Collective; throws
+/// EnvironmentError with both figures where it is not enough on any node.
+void require_memory(const Communicator& world, const MemoryBytes& predicted);
+
+}  // namespace shardmark

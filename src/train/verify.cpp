@@ -1,0 +1,300 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include "core/rng.hpp"
+#include "train/preflight.hpp"
+#include "train/state.hpp"
+
+namespace shardmark {
+
+namespace {
+
+/// A trainer with all that it stands on. Everything is computed in double, so that differences are faults.
+struct Bench {
+  RunConfig config;
+  Mesh mesh;
+  Trainer<double> trainer;
+
+  Bench(const DeckSource& source, const Communicator& ranks, const Dataset& dataset,
+        const std::vector<std::string>& overrides)
+      : config(config_of(source, overrides)),
+        mesh(make_mesh(ranks, config.parallel.shard_size_for(ranks.size()))),
+        trainer(config, ranks, mesh, dataset) {}
+
+  static RunConfig config_of(const DeckSource& source, std::vector<std::string> overrides) {
+    for (const char* fixed : {"precision.param=fp64", "precision.reduce=auto", "precision.gemm=auto"})
+      overrides.push_back(fixed);
+    Deck deck = source.with(overrides);
+    return read_run_config(deck);
+  }
+};
+
+/// Of what collectives are given: small whole numbers, exact in every type and order of addition.
+template <class T>
+T sent(int rank, std::size_t i) {
+  return static_cast<T>(static_cast<double>((7 * i + 3 * static_cast<std::size_t>(rank)) % 11));
+}
+
+class Verifier {
+ public:
+  Verifier(const Communicator& world, const VerifyOptions& options)
+      : world_(world),
+        deck_(read_deck(world, options.deck, options.overrides)),
+        config_(Bench::config_of(deck_, {})) {
+    dataset_ = make_dataset(config_.data, sample_shape(config_.model), config_.train.seed);
+  }
+
+  ExitCode operator()() {
+    if (world_.rank() == 0) fmt::print("verify at {} ranks, in double precision\n", world_.size());
+    require_memory(world_, predicted());
+    check("collectives, fp32", [&] { return collectives<float>(); });
+    check("collectives, fp64", [&] { return collectives<double>(); });
+    check("collectives, bf16", [&] { return collectives<bf16>(); });
+    check("gradient against differences", [&] { return gradient(); });
+    for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "hybrid"})
+      check(std::string("losses of ") + strategy, [&] { return losses(strategy); });
+    check("save, load, go on", [&] { return round_trip(); });
+    check(fmt::format("reshard {} -> 1 -> {}", world_.size(), world_.size()), [&] { return reshard(); });
+    if (world_.rank() == 0)
+      fmt::print("MPI sees device memory: {}\n{} of {} checks failed\n", mpi_is_gpu_aware() ? "yes" : "no",
+                 failed_, done_);
+    return failed_ == 0 ? ExitCode::success : ExitCode::invalid;
+  }
+
+ private:
+  struct Outcome {
+    bool passed;
+    std::string figures;
+  };
+
+  MemoryBytes predicted() const {
+    // Two trainers live at a time, one of them the whole model on every rank.
+    RunConfig whole = config_;
+    for (const Strategy& strategy : strategies)
+      if (strategy.name == std::string("ddp")) whole.parallel.strategy = strategy;
+    MemoryBytes bytes = predict_memory(whole, make_plan(whole, world_.size(), 1));
+    for (std::uint64_t& part : bytes) part *= 2;
+    return bytes;
+  }
+
+  void check(const std::string& name, const std::function<Outcome()>& run) {
+    Outcome outcome = run();
+    const bool passed = world_.host_max(outcome.passed ? 0 : 1) == 0;
+    ++done_;
+    failed_ += passed ? 0 : 1;
+    if (world_.rank() != 0) return;
+    fmt::print("{:<32} {}  {}\n", name, passed ? "PASSED" : "FAILED", outcome.figures);
+    std::fflush(stdout);
+  }
+
+  template <class T>
+  Outcome collectives() const {
+    const Exec exec;
+    const std::size_t slice_length = 12345;
+    const auto group = world_.split(0, world_.rank());
+    const int P = world_.size();
+    const std::size_t n = slice_length * P;
+    const auto buffer = group->template allocate<T>(n, "shardmark::verify::buffer");
+    const auto part = group->template allocate<T>(slice_length, "shardmark::verify::part");
+    const auto host = Kokkos::create_mirror_view(Kokkos::HostSpace(), buffer.view);
+    const auto host_part = Kokkos::create_mirror_view(Kokkos::HostSpace(), part.view);
+    std::size_t wrong = 0;
+    const auto set = [&] {
+      for (std::size_t i = 0; i < n; ++i) host(i) = sent<T>(world_.rank(), i);
+      Kokkos::deep_copy(buffer.view, host);
+    };
+    const auto expect = [&](const auto& view, std::size_t first, const auto& value) {
+      for (std::size_t i = 0; i < view.extent(0); ++i)
+        wrong += static_cast<double>(view(i)) != value(first + i) ? 1 : 0;
+    };
+    const auto sum = [&](std::size_t i) {
+      double total = 0;
+      for (int r = 0; r < P; ++r) total += static_cast<double>(sent<T>(r, i));
+      return total;
+    };
+    set();
+    group->start_all_gather(exec, buffer.view).wait();
+    Kokkos::deep_copy(host, buffer.view);
+    expect(host, 0, [&](std::size_t i) {
+      return static_cast<double>(sent<T>(static_cast<int>(i / slice_length), i));
+    });
+    set();
+    group->start_reduce_scatter(exec, buffer.view, part.view).wait();
+    Kokkos::deep_copy(host_part, part.view);
+    expect(host_part, world_.rank() * slice_length, sum);
+    set();
+    group->start_all_reduce(exec, buffer.view).wait();
+    Kokkos::deep_copy(host, buffer.view);
+    expect(host, 0, sum);
+    set();
+    group->start_broadcast(exec, buffer.view, P - 1).wait();
+    Kokkos::deep_copy(host, buffer.view);
+    expect(host, 0, [&](std::size_t i) { return static_cast<double>(sent<T>(P - 1, i)); });
+    wrong = world_.host_sum(wrong);
+    return {wrong == 0, fmt::format("{} wrong of {} values", wrong, (3 * n + slice_length) * P)};
+  }
+
+  /// The derivative of the loss along a random direction: by the gradient, and by central differences
+  /// extrapolated once (Richardson).
+  Outcome gradient() const {
+    Bench bench(deck_, world_, *dataset_, {"parallel.strategy=zero3"});
+    Trainer<double>& trainer = bench.trainer;
+    trainer.loss_and_gradients();
+    const double slope = world_.host_sum(along_direction(trainer, 0));
+    const auto difference = [&](double step) {
+      along_direction(trainer, step);
+      const double above = trainer.loss();
+      along_direction(trainer, -2 * step);
+      const double below = trainer.loss();
+      along_direction(trainer, step);
+      return (above - below) / (2 * step);
+    };
+    const double h = 1e-4, expected = (4 * difference(h / 2) - difference(h)) / 3;
+    const double error = std::abs(slope - expected) / std::abs(expected);
+    return {error < 1e-7, fmt::format("slope {:.9g}, differences {:.9g}, relative error {:.1e} (below 1e-7)",
+                                      slope, expected, error)};
+  }
+
+  /// Moves the weights by `step` along a direction that depends on names and indices only; returns the
+  /// gradient's part along it, of this rank's shards.
+  static double along_direction(Trainer<double>& trainer, double step) {
+    double dot = 0;
+    for (auto& unit : trainer.units()) {
+      const Vector<double> device = unit.masters().bring(trainer.exec());
+      const auto weights = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), device);
+      const auto gradients = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), unit.gradient_shard());
+      for (const Segment& segment : unit.segments()) {
+        const std::uint64_t key = stream_key(17, unit.specs()[segment.parameter].name);
+        for (std::size_t i = 0; i < segment.size(); ++i) {
+          const double direction = Philox(key, segment.begin + i).normal();
+          weights(segment.offset + i) += step * direction;
+          dot += gradients(segment.offset + i) * direction;
+        }
+      }
+      Kokkos::deep_copy(device, weights);
+      unit.masters().take_home(trainer.exec());
+    }
+    return dot;
+  }
+
+  /// Losses of three steps, and the gradient norm of the first, against ddp on one rank.
+  Outcome losses(const std::string& strategy) {
+    if (reference_.empty()) {
+      const auto alone = world_.split(world_.rank(), 0);
+      Bench bench(deck_, *alone, *dataset_, {"parallel.strategy=ddp", "parallel.shard_size=0"});
+      reference_ = steps(bench.trainer, 3);
+    }
+    const std::vector<int> sizes = valid_shard_sizes(world_.size());
+    const std::string size = strategy == "hybrid" ? std::to_string(sizes[sizes.size() / 2]) : "0";
+    Bench bench(deck_, world_, *dataset_, {"parallel.strategy=" + strategy, "parallel.shard_size=" + size});
+    const auto found = steps(bench.trainer, 3);
+    double error = std::abs(found[0].grad_norm - reference_[0].grad_norm) / reference_[0].grad_norm;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      error = std::max(error, std::abs(found[i].loss - reference_[i].loss) / std::abs(reference_[i].loss));
+    return {error < 1e-10, fmt::format("loss {:.6f}, largest relative difference from ddp on one rank {:.1e} "
+                                       "(below 1e-10)",
+                                       found.back().loss, error)};
+  }
+
+  static std::vector<StepResult> steps(Trainer<double>& trainer, int n) {
+    std::vector<StepResult> results;
+    for (int i = 0; i < n; ++i) results.push_back(trainer.step());
+    return results;
+  }
+
+  Outcome round_trip() const {
+    const Folder folder(*this);
+    Bench first(deck_, world_, *dataset_, {}), second(deck_, world_, *dataset_, {"train.seed=12345"});
+    first.trainer.step();
+    const std::string path = save(world_, first, folder.path);
+    load(world_, second, path);
+    const bool same = prints(world_, first) == prints(world_, second);
+    const double a = first.trainer.step().loss, b = second.trainer.step().loss;
+    return {same && a == b,
+            fmt::format("fingerprints {}, next loss {:.17g} and {:.17g}", same ? "equal" : "differ", a, b)};
+  }
+
+  Outcome reshard() const {
+    const Folder folder(*this), folder_of_one(*this);
+    Bench many(deck_, world_, *dataset_, {}), again(deck_, world_, *dataset_, {"train.seed=12345"});
+    many.trainer.step();
+    const std::string path = save(world_, many, folder.path);
+    std::string path_of_one;
+    const auto alone = world_.split(world_.rank(), 0);
+    if (world_.rank() == 0) {
+      Bench one(deck_, *alone, *dataset_, {"train.seed=12345", "parallel.shard_size=0"});
+      load(*alone, one, path);
+      path_of_one = save(*alone, one, folder_of_one.path);
+    }
+    load(world_, again, world_.host_broadcast(path_of_one, 0));
+    const bool same = prints(world_, many) == prints(world_, again);
+    return {same, fmt::format("fingerprints of model and optimizer state {}", same ? "equal" : "differ")};
+  }
+
+  /// A temporary folder below output.dir that all ranks see.
+  struct Folder {
+    const Verifier& verifier;
+    std::string path;
+    explicit Folder(const Verifier& v) : verifier(v) {
+      static int number = 0;
+      path = verifier.config_.output_dir + "/verify-" + std::to_string(number++);
+      verifier.world_.agree([&] {
+        if (verifier.world_.rank() != 0) return;
+        std::error_code failure;
+        std::filesystem::create_directories(path, failure);
+        if (failure) throw EnvironmentError(path + ": can't be made: " + failure.message());
+      });
+    }
+    ~Folder() {
+      verifier.world_.barrier();
+      std::error_code ignored;
+      if (verifier.world_.rank() == 0) std::filesystem::remove_all(path, ignored);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+  };
+
+  static std::string save(const Communicator& ranks, Bench& bench, const std::string& folder) {
+    TrainerState<double> state(bench.trainer, bench.mesh);
+    checkpoint::Contents contents = state.contents_to_save(ranks);
+    const Position& position = bench.trainer.position();
+    contents.state = {{"step", position.steps}, {"samples_seen", position.samples_seen}};
+    checkpoint::save_shared_file(ranks, folder, position.steps, contents, {}, 0);
+    return folder + "/" + checkpoint::file_name(position.steps);
+  }
+  static void load(const Communicator& ranks, Bench& bench, const std::string& path) {
+    TrainerState<double> state(bench.trainer, bench.mesh);
+    checkpoint::Contents contents = state.contents_to_load();
+    checkpoint::load(ranks, path, contents, {});
+    state.finish_load(ranks, path, contents);
+    bench.trainer.resume_at({std::get<std::uint64_t>(contents.state.at("step")),
+                             std::get<std::uint64_t>(contents.state.at("samples_seen")), 0},
+                            1, 0);
+  }
+  static std::map<std::string, std::uint64_t> prints(const Communicator& ranks, Bench& bench) {
+    return TrainerState<double>(bench.trainer, bench.mesh).fingerprints(ranks);
+  }
+
+  const Communicator& world_;
+  DeckSource deck_;
+  RunConfig config_;
+  std::unique_ptr<Dataset> dataset_;
+  std::vector<StepResult> reference_;
+  int failed_ = 0, done_ = 0;
+};
+
+}  // namespace
+
+ExitCode verify(const VerifyOptions& options) {
+  const auto world = make_world_communicator("mpi");
+  return Verifier(*world, options)();
+}
+
+}  // namespace shardmark
