@@ -32,16 +32,19 @@ double from(T value) {
   }
 }
 
+// Both kinds of progress, with calls of the usual size and of at most 10 elements, so that everything is
+// split.
+std::vector<std::unique_ptr<Communicator>> communicators() {
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (CommProgress progress : {CommProgress::wait, CommProgress::worker})
+    for (std::size_t largest : {default_largest_count, std::size_t{10}})
+      all.push_back(make_world_communicator("mpi", {largest, progress}));
+  return all;
+}
+
 template <class T>
 class Collectives : public testing::Test {
  protected:
-  // The usual communicator, and one whose calls take at most 10 elements, so that everything is split.
-  static std::vector<std::unique_ptr<Communicator>> communicators() {
-    std::vector<std::unique_ptr<Communicator>> all;
-    all.push_back(make_world_communicator("mpi"));
-    all.push_back(make_world_communicator("mpi", 10));
-    return all;
-  }
   const Exec exec{};
   const std::size_t slices[4] = {0, 1, 10, 37};
 };
@@ -65,7 +68,7 @@ std::vector<double> read(const Vector<T>& view) {
 }
 
 TYPED_TEST(Collectives, AllGatherBringsEverySliceInPlace) {
-  for (auto& comm : this->communicators()) {
+  for (auto& comm : communicators()) {
     for (std::size_t slice : this->slices) {
       auto buffer = comm->template allocate<TypeParam>(slice * comm->size(), "shardmark::test::whole");
       fill(buffer.view, [&](std::size_t i) {
@@ -83,7 +86,7 @@ TYPED_TEST(Collectives, AllGatherBringsEverySliceInPlace) {
 }
 
 TYPED_TEST(Collectives, ReduceScatterSumsIntoSeparateMemoryAndInPlace) {
-  for (auto& comm : this->communicators()) {
+  for (auto& comm : communicators()) {
     for (std::size_t slice : this->slices) {
       for (bool in_place : {false, true}) {
         auto whole = comm->template allocate<TypeParam>(slice * comm->size(), "shardmark::test::whole");
@@ -104,7 +107,7 @@ TYPED_TEST(Collectives, ReduceScatterSumsIntoSeparateMemoryAndInPlace) {
 }
 
 TYPED_TEST(Collectives, AllReduceAndBroadcast) {
-  for (auto& comm : this->communicators()) {
+  for (auto& comm : communicators()) {
     for (std::size_t n : this->slices) {
       auto buffer = comm->template allocate<TypeParam>(n, "shardmark::test::data");
       fill(buffer.view, [&](std::size_t i) { return sent(comm->rank(), i); });
@@ -135,20 +138,21 @@ TEST(SmallFloatSum, RoundsToNearestEven) {
 }
 
 TEST(Traffic, CountsCallsAndBytesThatLeaveTheRank) {
-  auto comm = make_world_communicator("mpi");
-  const Exec exec{};
-  const std::uint64_t P = comm->size();
-  auto whole = comm->allocate<float>(12 * P, "shardmark::test::whole");
-  auto part = comm->allocate<float>(12, "shardmark::test::slice");
-  fill(whole.view, [](std::size_t) { return 1.0; });
-  comm->start_all_gather(exec, whole.view).wait();
-  comm->start_reduce_scatter(exec, whole.view, part.view).wait();
-  comm->start_all_reduce(exec, whole.view).wait();
-  const auto& traffic = comm->traffic();
-  EXPECT_EQ(traffic[static_cast<int>(Collective::all_gather)].bytes, 12 * (P - 1) * 4);
-  EXPECT_EQ(traffic[static_cast<int>(Collective::reduce_scatter)].bytes, 12 * (P - 1) * 4);
-  EXPECT_EQ(traffic[static_cast<int>(Collective::all_reduce)].bytes, 2 * 12 * (P - 1) * 4);
-  EXPECT_EQ(traffic[static_cast<int>(Collective::all_reduce)].calls, 1u);
+  for (auto& comm : communicators()) {
+    const Exec exec{};
+    const std::uint64_t P = comm->size();
+    auto whole = comm->allocate<float>(12 * P, "shardmark::test::whole");
+    auto part = comm->allocate<float>(12, "shardmark::test::slice");
+    fill(whole.view, [](std::size_t) { return 1.0; });
+    comm->start_all_gather(exec, whole.view).wait();
+    comm->start_reduce_scatter(exec, whole.view, part.view).wait();
+    comm->start_all_reduce(exec, whole.view).wait();
+    const auto& traffic = comm->traffic();
+    EXPECT_EQ(traffic[static_cast<int>(Collective::all_gather)].bytes, 12 * (P - 1) * 4);
+    EXPECT_EQ(traffic[static_cast<int>(Collective::reduce_scatter)].bytes, 12 * (P - 1) * 4);
+    EXPECT_EQ(traffic[static_cast<int>(Collective::all_reduce)].bytes, 2 * 12 * (P - 1) * 4);
+    EXPECT_EQ(traffic[static_cast<int>(Collective::all_reduce)].calls, 1u);
+  }
 }
 
 TEST(Agree, AllRanksThrowTheLowestFailingRanksError) {
@@ -181,6 +185,13 @@ TEST(Mesh, GroupsAreRowsAndColumns) {
     int ranks = 0;
     for (int s = 0; s < mesh.shard_size; ++s) ranks += mesh.replica * mesh.shard_size + s;
     EXPECT_EQ(mesh.shard_group->host_sum(world->rank()), ranks);
+    const auto lines = describe(*world, mesh);
+    for (int r = 0; r < world->size(); ++r) {
+      const std::string place = ": shard " + std::to_string(r % shard_size) + ", replica " +
+                                std::to_string(r / shard_size) + (exec_is_host ? ", host" : ", ");
+      EXPECT_EQ(lines[r].rfind("rank " + std::to_string(r) + " on ", 0), 0u) << lines[r];
+      EXPECT_NE(lines[r].find(place), std::string::npos) << lines[r];
+    }
   }
 }
 
@@ -195,7 +206,7 @@ TEST(Mesh, RefusesASizeThatDoesNotDivide) {
 }
 
 TEST(Host, GatherAndBroadcastText) {
-  auto world = make_world_communicator("mpi", 3);
+  auto world = make_world_communicator("mpi", CommOptions{3});
   const auto texts = world->host_gather("rank " + std::to_string(world->rank()));
   for (int r = 0; r < world->size(); ++r) EXPECT_EQ(texts[r], "rank " + std::to_string(r));
 }

@@ -10,31 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "comm/pending.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "core/types.hpp"
 
 namespace shardmark {
-
-/// A collective that was started. Buffers belong to it until wait() returns.
-class Pending {
- public:
-  struct Work {
-    virtual ~Work() = default;
-    virtual void wait() = 0;
-  };
-  Pending() = default;
-  explicit Pending(std::unique_ptr<Work> work) : work_(std::move(work)) {}
-
-  /// Blocks until the result is in place; a second call, or one on an empty Pending, does nothing.
-  void wait() {
-    if (auto work = std::move(work_)) work->wait();
-  }
-  bool active() const { return work_ != nullptr; }
-
- private:
-  std::unique_ptr<Work> work_;
-};
 
 enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast };
 inline constexpr std::array collective_names = {"all_gather", "reduce_scatter", "all_reduce", "broadcast"};
@@ -47,6 +28,8 @@ struct Traffic {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
 };
+using TrafficByKind = std::array<Traffic, collective_names.size()>;
+using TimeByKind = std::array<CommTime, collective_names.size()>;
 
 /// Memory for collectives, from Communicator::allocate. Converts to the View that functions take.
 template <class T>
@@ -88,7 +71,8 @@ class Communicator {
   Pending start_all_gather(const Exec& exec, const Vector<T>& whole) {
     const std::size_t slice = slice_of(whole.extent(0));
     count(Collective::all_gather, slice * (size() - 1) * sizeof(T));
-    return all_gather(exec, whole.data(), slice, dtype_of<T>);
+    return timed(Collective::all_gather, exec,
+                 [&] { return all_gather(exec, whole.data(), slice, dtype_of<T>); });
   }
 
   /// Sums `whole` over the ranks; rank r gets the r-th of size() equal slices in `out`, which is separate
@@ -98,21 +82,24 @@ class Communicator {
     const std::size_t slice = slice_of(whole.extent(0));
     if (out.extent(0) != slice) throw EnvironmentError("reduce-scatter: the output must hold one slice");
     count(Collective::reduce_scatter, slice * (size() - 1) * sizeof(T));
-    return reduce_scatter(exec, whole.data(), out.data(), slice, dtype_of<T>);
+    return timed(Collective::reduce_scatter, exec,
+                 [&] { return reduce_scatter(exec, whole.data(), out.data(), slice, dtype_of<T>); });
   }
 
   /// In place.
   template <class T>
   Pending start_all_reduce(const Exec& exec, const Vector<T>& data, Reduction op = Reduction::sum) {
     count(Collective::all_reduce, 2 * part_sent(data.extent(0) * sizeof(T)));
-    return all_reduce(exec, data.data(), data.extent(0), dtype_of<T>, op);
+    return timed(Collective::all_reduce, exec,
+                 [&] { return all_reduce(exec, data.data(), data.extent(0), dtype_of<T>, op); });
   }
 
   /// In place: everyone gets what `root` has.
   template <class T>
   Pending start_broadcast(const Exec& exec, const Vector<T>& data, int root) {
     count(Collective::broadcast, part_sent(data.extent(0) * sizeof(T)));
-    return broadcast(exec, data.data(), data.extent(0), dtype_of<T>, root);
+    return timed(Collective::broadcast, exec,
+                 [&] { return broadcast(exec, data.data(), data.extent(0), dtype_of<T>, root); });
   }
 
   /// Small host arrays, blocking, not counted as traffic.
@@ -138,10 +125,18 @@ class Communicator {
   /// lowest failing rank's error, with its code and message. Collective.
   void agree(const std::function<void()>& action) const;
 
-  const std::array<Traffic, collective_names.size()>& traffic() const { return traffic_; }
-  void reset_traffic() { traffic_ = {}; }
+  const TrafficByKind& traffic() const { return traffic_; }
+  /// Of the collectives that were waited for.
+  const TimeByKind& times() const { return times_; }
+  void reset_traffic() {
+    traffic_ = {};
+    times_ = {};
+  }
 
  protected:
+  /// Before each collective: where the library does not follow the order of `exec`, fences it. Not counted as
+  /// time of the collective.
+  virtual void make_ready(const Exec& /*exec*/) {}
   virtual std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label) = 0;
   virtual Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) = 0;
   virtual Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) = 0;
@@ -162,15 +157,36 @@ class Communicator {
     traffic.bytes += bytes;
   }
 
-  std::array<Traffic, collective_names.size()> traffic_ = {};
+  template <class Start>
+  Pending timed(Collective kind, const Exec& exec, Start start) {
+    make_ready(exec);
+    const Stopwatch watch;
+    Pending pending = start();
+    pending.book(times_[static_cast<std::size_t>(kind)], watch.seconds());
+    return pending;
+  }
+
+  TrafficByKind traffic_ = {};
+  TimeByKind times_ = {};
 };
 
 /// The most elements that one MPI call is given; larger buffers go in several calls.
 inline constexpr std::size_t default_largest_count = std::size_t{1} << 30;
 
-/// All ranks of the job, on a duplicate of MPI_COMM_WORLD. `backend` is one of comm_backends().
+/// Who carries out the collectives on MPI: the library, mostly while the main thread waits, or a thread of
+/// its own ([Note: Progress worker]). Either way the same MPI calls, so the same bits.
+enum class CommProgress { wait, worker };
+inline constexpr std::array progress_names = {"wait", "worker"};
+
+struct CommOptions {
+  std::size_t largest_count = default_largest_count;
+  CommProgress progress = CommProgress::wait;
+};
+
+/// All ranks of the job. `backend` is one of comm_backends(). Groups split from it have the same options, and
+/// share its worker.
 std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
-                                                      std::size_t largest_count = default_largest_count);
+                                                      const CommOptions& options = {});
 std::vector<std::string> comm_backends();
 
 /// The first line of what the MPI library says of itself.
@@ -178,5 +194,7 @@ std::string mpi_library_version();
 /// The component behind MPI-IO ("ompio", "romio …"), found by opening a temporary file; "unknown" where it
 /// does not tell.
 std::string mpi_io_component();
+/// This MPI says that it reads device memory; false where it can't be asked.
+bool mpi_is_gpu_aware();
 
 }  // namespace shardmark

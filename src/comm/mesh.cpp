@@ -37,11 +37,17 @@ Mesh make_mesh(const Communicator& world, int shard_size) {
   return mesh;
 }
 
+static std::string describe_device() {
+  if (exec_is_host) return "host";
+  return fmt::format("{}, MPI {} device memory", Exec::name(),
+                     mpi_is_gpu_aware() ? "reads" : "does not read");
+}
+
 std::vector<std::string> describe(const Communicator& world, const Mesh& mesh) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  return world.host_gather(
-      fmt::format("rank {} on {}: shard {}, replica {}", world.rank(), host, mesh.shard, mesh.replica));
+  return world.host_gather(fmt::format("rank {} on {}: shard {}, replica {}, {}", world.rank(), host,
+                                       mesh.shard, mesh.replica, describe_device()));
 }
 
 }  // namespace shardmark

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <string_view>
+#include <thread>
+#include <utility>
 
 #include "comm/mpi_call.hpp"
+#include "core/runtime.hpp"
 
 namespace shardmark {
 
@@ -48,19 +48,14 @@ Handle<MpiOpTraits> make_sum() {
   return Handle<MpiOpTraits>(op);
 }
 
-/// Requests of one collective; afterwards the result is moved to its place where MPI put it elsewhere.
-struct MpiWork final : Pending::Work {
-  std::vector<MPI_Request> requests;
-  const void* from = nullptr;
-  void* to = nullptr;
-  std::size_t bytes = 0;
-
-  MPI_Request* add() { return &requests.emplace_back(MPI_REQUEST_NULL); }
-  void wait() override {
-    SHARDMARK_MPI(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
-    if (from != to) std::memmove(to, from, bytes);
-  }
-};
+Handle<MpiCommTraits> duplicate(MPI_Comm comm, const char* name) {
+  MPI_Comm copy;
+  SHARDMARK_MPI(MPI_Comm_dup(comm, &copy));
+  Handle<MpiCommTraits> owner(copy);
+  SHARDMARK_MPI(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
+  SHARDMARK_MPI(MPI_Comm_set_name(copy, name));
+  return owner;
+}
 
 char* at(void* data, std::size_t element, Dtype dtype) {
   return static_cast<char*>(data) + element * size_of(dtype);
@@ -68,14 +63,65 @@ char* at(void* data, std::size_t element, Dtype dtype) {
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(MPI_Comm comm, std::size_t largest_count) : largest_count_(largest_count) {
-  MPI_Comm duplicate;
-  SHARDMARK_MPI(MPI_Comm_dup(comm, &duplicate));
-  comm_ = Handle<MpiCommTraits>(duplicate);
-  SHARDMARK_MPI(MPI_Comm_set_errhandler(duplicate, MPI_ERRORS_RETURN));
-  SHARDMARK_MPI(MPI_Comm_rank(duplicate, &rank_));
-  SHARDMARK_MPI(MPI_Comm_size(duplicate, &size_));
-  sums_ = std::make_shared<const SmallFloatSums>(SmallFloatSums{make_sum<bf16>(), make_sum<fp16>()});
+/// Requests of one collective; afterwards the result is moved to its place where MPI put it elsewhere.
+struct MpiCommunicator::Requests final : Pending::Work {
+  std::vector<MPI_Request> open;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t bytes = 0;
+
+  MPI_Request* add() { return &open.emplace_back(MPI_REQUEST_NULL); }
+  ~Requests() override { MPI_Waitall(static_cast<int>(open.size()), open.data(), MPI_STATUSES_IGNORE); }
+
+  void wait() override {
+    auto requests = std::exchange(open, {});
+    SHARDMARK_MPI(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+    finish();
+  }
+
+  /// wait() for a thread beside those that compute. MPI_Waitall spins, which costs them much where a peer is
+  /// late and no core is free; short sleeps cost the collective little.
+  void wait_aside() {
+    auto requests = std::exchange(open, {});
+    for (int tries = 0, done = 0; true; ++tries) {
+      SHARDMARK_MPI(
+          MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE));
+      if (done) break;
+      if (tries < 64) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    }
+    finish();
+  }
+
+ private:
+  void finish() {
+    if (from != to) std::memmove(to, from, bytes);
+  }
+};
+
+template <class Issue>
+Pending MpiCommunicator::start(Issue issue) {
+  if (shared_->worker) {
+    return Pending(shared_->worker->start([issue] {
+      Requests requests;
+      issue(requests);
+      requests.wait_aside();
+    }));
+  }
+  auto requests = std::make_unique<Requests>();
+  issue(*requests);
+  return Pending(std::move(requests));
+}
+
+MpiCommunicator::MpiCommunicator(MPI_Comm comm, std::shared_ptr<MpiShared> shared)
+    : shared_(std::move(shared)),
+      comm_(duplicate(comm, "shardmark host")),
+      data_(duplicate(comm, "shardmark data")) {
+  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &rank_));
+  SHARDMARK_MPI(MPI_Comm_size(comm_.get(), &size_));
 }
 
 int MpiCommunicator::ranks_on_node() const {
@@ -91,7 +137,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) const {
   MPI_Comm part;
   SHARDMARK_MPI(MPI_Comm_split(comm_.get(), color, key, &part));
   const Handle<MpiCommTraits> owner(part);
-  return std::make_unique<MpiCommunicator>(part, largest_count_);
+  return std::make_unique<MpiCommunicator>(part, shared_);
 }
 
 void MpiCommunicator::barrier() const {
@@ -121,8 +167,9 @@ std::shared_ptr<void> MpiCommunicator::allocate_bytes(std::size_t bytes, const s
 
 template <class F>
 void MpiCommunicator::in_chunks(std::size_t n, F f) const {
-  for (std::size_t begin = 0; begin < n; begin += largest_count_)
-    f(begin, static_cast<int>(std::min(largest_count_, n - begin)));
+  const std::size_t largest = shared_->largest_count;
+  for (std::size_t begin = 0; begin < n; begin += largest)
+    f(begin, static_cast<int>(std::min(largest, n - begin)));
 }
 
 MPI_Op MpiCommunicator::op_of(Dtype dtype, Reduction op) const {
@@ -132,83 +179,84 @@ MPI_Op MpiCommunicator::op_of(Dtype dtype, Reduction op) const {
     return MPI_MAX;
   }
   if (!small) return MPI_SUM;
-  return dtype == Dtype::bf16 ? sums_->bf16.get() : sums_->fp16.get();
+  return (dtype == Dtype::bf16 ? shared_->bf16_sum : shared_->fp16_sum).get();
 }
 
-Pending MpiCommunicator::all_gather(const Exec& exec, void* whole, std::size_t slice, Dtype dtype) {
+void MpiCommunicator::make_ready(const Exec& exec) {
+  fence(exec, "shardmark::mpi::make_ready: MPI reads what kernels wrote");
+}
+
+Pending MpiCommunicator::all_gather(const Exec&, void* whole, std::size_t slice, Dtype dtype) {
   if (slice == 0 || size_ == 1) return {};
-  fence(exec, "shardmark::mpi::all_gather: MPI reads what kernels wrote");
-  auto work = std::make_unique<MpiWork>();
-  const MPI_Datatype type = mpi_type(dtype);
-  in_chunks(slice, [&](std::size_t begin, int count) {
-    // One element of this type is a rank's chunk, and the next rank's lies a whole slice further.
-    MPI_Datatype chunk, strided;
-    SHARDMARK_MPI(MPI_Type_contiguous(count, type, &chunk));
-    const Handle<MpiTypeTraits> chunk_owner(chunk);
-    SHARDMARK_MPI(MPI_Type_create_resized(chunk, 0, static_cast<MPI_Aint>(slice * size_of(dtype)), &strided));
-    const Handle<MpiTypeTraits> strided_owner(strided);
-    SHARDMARK_MPI(MPI_Type_commit(&strided));
-    SHARDMARK_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, at(whole, begin, dtype), 1, strided,
-                                 comm_.get(), work->add()));
+  return start([=, this](Requests& requests) {
+    in_chunks(slice, [&](std::size_t begin, int count) {
+      // One element of this type is a rank's chunk, and the next rank's lies a whole slice further.
+      MPI_Datatype chunk, strided;
+      SHARDMARK_MPI(MPI_Type_contiguous(count, mpi_type(dtype), &chunk));
+      const Handle<MpiTypeTraits> chunk_owner(chunk);
+      SHARDMARK_MPI(
+          MPI_Type_create_resized(chunk, 0, static_cast<MPI_Aint>(slice * size_of(dtype)), &strided));
+      const Handle<MpiTypeTraits> strided_owner(strided);
+      SHARDMARK_MPI(MPI_Type_commit(&strided));
+      SHARDMARK_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, at(whole, begin, dtype), 1, strided,
+                                   data_.get(), requests.add()));
+    });
   });
-  return Pending(std::move(work));
 }
 
-Pending MpiCommunicator::reduce_scatter(const Exec& exec, void* whole, void* out, std::size_t slice,
-                                        Dtype dtype) {
+Pending MpiCommunicator::reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype dtype) {
   if (slice == 0) return {};
-  fence(exec, "shardmark::mpi::reduce_scatter: MPI reads what kernels wrote");
-  auto work = std::make_unique<MpiWork>();
   const MPI_Datatype type = mpi_type(dtype);
   const MPI_Op op = op_of(dtype, Reduction::sum);
-  char* own = at(whole, rank_ * slice, dtype);
-  const bool in_place = out == own;
-  if (size_ == 1) {
-    work->from = own;
-    work->to = out;
-    work->bytes = slice * size_of(dtype);
-  } else if (slice * size_ <= largest_count_) {
-    // MPI's own in-place form leaves the result at the start of the buffer.
-    const int count = static_cast<int>(slice);
-    SHARDMARK_MPI(MPI_Ireduce_scatter_block(in_place ? MPI_IN_PLACE : whole, in_place ? whole : out, count,
-                                            type, op, comm_.get(), work->add()));
-    if (in_place) {
-      work->from = whole;
-      work->to = own;
-      work->bytes = slice * size_of(dtype);
+  return start([=, this](Requests& requests) {
+    char* own = at(whole, rank_ * slice, dtype);
+    const bool in_place = out == own;
+    const auto move_afterwards = [&](const void* from, void* to) {
+      requests.from = from;
+      requests.to = to;
+      requests.bytes = slice * size_of(dtype);
+    };
+    if (size_ == 1) {
+      move_afterwards(own, out);
+    } else if (slice * size_ <= shared_->largest_count) {
+      // MPI's own in-place form leaves the result at the start of the buffer.
+      SHARDMARK_MPI(MPI_Ireduce_scatter_block(in_place ? MPI_IN_PLACE : whole, in_place ? whole : out,
+                                              static_cast<int>(slice), type, op, data_.get(),
+                                              requests.add()));
+      if (in_place) move_afterwards(whole, own);
+    } else {
+      for (int root = 0; root < size_; ++root) {
+        in_chunks(slice, [&](std::size_t begin, int count) {
+          void* send = at(whole, root * slice + begin, dtype);
+          if (root == rank_ && in_place) send = MPI_IN_PLACE;
+          SHARDMARK_MPI(
+              MPI_Ireduce(send, at(out, begin, dtype), count, type, op, root, data_.get(), requests.add()));
+        });
+      }
     }
-  } else {
-    for (int root = 0; root < size_; ++root) {
-      in_chunks(slice, [&](std::size_t begin, int count) {
-        void* send = at(whole, root * slice + begin, dtype);
-        void* receive = at(out, begin, dtype);
-        if (root == rank_ && in_place) send = MPI_IN_PLACE;
-        SHARDMARK_MPI(MPI_Ireduce(send, receive, count, type, op, root, comm_.get(), work->add()));
-      });
-    }
-  }
-  return Pending(std::move(work));
+  });
 }
 
-Pending MpiCommunicator::all_reduce(const Exec& exec, void* data, std::size_t n, Dtype dtype, Reduction op) {
+Pending MpiCommunicator::all_reduce(const Exec&, void* data, std::size_t n, Dtype dtype, Reduction op) {
+  const MPI_Datatype type = mpi_type(dtype);
+  const MPI_Op mpi_op = op_of(dtype, op);
   if (n == 0 || size_ == 1) return {};
-  fence(exec, "shardmark::mpi::all_reduce: MPI reads what kernels wrote");
-  auto work = std::make_unique<MpiWork>();
-  in_chunks(n, [&](std::size_t begin, int count) {
-    SHARDMARK_MPI(MPI_Iallreduce(MPI_IN_PLACE, at(data, begin, dtype), count, mpi_type(dtype),
-                                 op_of(dtype, op), comm_.get(), work->add()));
+  return start([=, this](Requests& requests) {
+    in_chunks(n, [&](std::size_t begin, int count) {
+      SHARDMARK_MPI(MPI_Iallreduce(MPI_IN_PLACE, at(data, begin, dtype), count, type, mpi_op, data_.get(),
+                                   requests.add()));
+    });
   });
-  return Pending(std::move(work));
 }
 
-Pending MpiCommunicator::broadcast(const Exec& exec, void* data, std::size_t n, Dtype dtype, int root) {
+Pending MpiCommunicator::broadcast(const Exec&, void* data, std::size_t n, Dtype dtype, int root) {
   if (n == 0 || size_ == 1) return {};
-  fence(exec, "shardmark::mpi::broadcast: MPI reads what kernels wrote");
-  auto work = std::make_unique<MpiWork>();
-  in_chunks(n, [&](std::size_t begin, int count) {
-    SHARDMARK_MPI(MPI_Ibcast(at(data, begin, dtype), count, mpi_type(dtype), root, comm_.get(), work->add()));
+  return start([=, this](Requests& requests) {
+    in_chunks(n, [&](std::size_t begin, int count) {
+      SHARDMARK_MPI(
+          MPI_Ibcast(at(data, begin, dtype), count, mpi_type(dtype), root, data_.get(), requests.add()));
+    });
   });
-  return Pending(std::move(work));
 }
 
 void MpiCommunicator::host_all_reduce_bytes(void* data, std::size_t n, Dtype dtype, Reduction op) const {
@@ -218,42 +266,19 @@ void MpiCommunicator::host_all_reduce_bytes(void* data, std::size_t n, Dtype dty
   });
 }
 
-std::string mpi_library_version() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  SHARDMARK_MPI(MPI_Get_library_version(text, &length));
-  const std::string version(text, length);
-  return version.substr(0, version.find_first_of(std::string_view("\n\0", 2)));
-}
-
-std::string mpi_io_component() {
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("shardmark-io-" + std::to_string(getpid()));
-  MPI_File file;
-  const int mode = MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE;
-  if (MPI_File_open(MPI_COMM_SELF, path.c_str(), mode, MPI_INFO_NULL, &file) != MPI_SUCCESS) return "unknown";
-  MPI_Info info;
-  SHARDMARK_MPI(MPI_File_get_info(file, &info));
-  int keys = 0;
-  SHARDMARK_MPI(MPI_Info_get_nkeys(info, &keys));
-  std::string component = mpi_library_version().find("Open MPI") != std::string::npos ? "ompio" : "unknown";
-  for (int i = 0; i < keys; ++i) {
-    char key[MPI_MAX_INFO_KEY + 1] = "";
-    SHARDMARK_MPI(MPI_Info_get_nthkey(info, i, key));
-    if (std::string(key).rfind("romio", 0) == 0) component = "romio";
-  }
-  SHARDMARK_MPI(MPI_Info_free(&info));
-  SHARDMARK_MPI(MPI_File_close(&file));
-  return component;
-}
-
 std::vector<std::string> comm_backends() {
   return {"mpi"};
 }
 
-std::unique_ptr<Communicator> make_world_communicator(const std::string& backend, std::size_t largest_count) {
-  if (backend == "mpi") return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, largest_count);
-  throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: mpi");
+std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
+                                                      const CommOptions& options) {
+  if (backend != "mpi") throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: mpi");
+  auto shared = std::make_shared<MpiShared>();
+  shared->largest_count = options.largest_count;
+  shared->bf16_sum = make_sum<bf16>();
+  shared->fp16_sum = make_sum<fp16>();
+  if (options.progress == CommProgress::worker) shared->worker.emplace();
+  return std::make_unique<MpiCommunicator>(MPI_Comm_f2c(Runtime::mpi_world()), std::move(shared));
 }
 
 }  // namespace shardmark

@@ -5,8 +5,10 @@
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 
 #include "comm/communicator.hpp"
+#include "comm/progress_worker.hpp"
 #include "core/handle.hpp"
 
 namespace shardmark {
@@ -27,16 +29,20 @@ struct MpiTypeTraits {
   static void close(type datatype) { MPI_Type_free(&datatype); }
 };
 
-/// Sums of 16-bit floats: each addition in float, rounded once.
-struct SmallFloatSums {
-  Handle<MpiOpTraits> bf16, fp16;
+/// What a world communicator and the groups split from it have in common.
+struct MpiShared {
+  std::size_t largest_count = default_largest_count;
+  Handle<MpiOpTraits> bf16_sum, fp16_sum;  ///< each addition in float, rounded once
+  std::optional<ProgressWorker> worker;    ///< none: MPI makes progress as it likes
 };
 
 /// The communicator on MPI's non-blocking collectives. Buffers must be memory that this MPI can read.
+/// Collectives of Views run on one MPI communicator ("shardmark data"), everything else on another
+/// ("shardmark host"), so that those of the worker never mix with those of the main thread.
 class MpiCommunicator final : public Communicator {
  public:
-  /// Takes a duplicate of `comm`.
-  MpiCommunicator(MPI_Comm comm, std::size_t largest_count);
+  /// Takes duplicates of `comm`.
+  MpiCommunicator(MPI_Comm comm, std::shared_ptr<MpiShared> shared);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -49,6 +55,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<std::string> host_gather(const std::string& text) const override;
 
  protected:
+  void make_ready(const Exec&) override;
   std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label) override;
   Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) override;
   Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) override;
@@ -57,16 +64,19 @@ class MpiCommunicator final : public Communicator {
   void host_all_reduce_bytes(void* data, std::size_t n, Dtype, Reduction) const override;
 
  private:
-  /// Calls f(begin, count) for ranges of at most largest_count_ elements that cover [0, n).
+  struct Requests;
+  /// Calls issue(Requests&), which makes non-blocking MPI calls, here or in the worker.
+  template <class Issue>
+  Pending start(Issue issue);
+  /// Calls f(begin, count) for ranges of at most largest_count elements that cover [0, n).
   template <class F>
   void in_chunks(std::size_t n, F f) const;
   MPI_Op op_of(Dtype dtype, Reduction op) const;
 
-  Handle<MpiCommTraits> comm_;
+  std::shared_ptr<MpiShared> shared_;
+  Handle<MpiCommTraits> comm_, data_;
   int rank_ = 0;
   int size_ = 1;
-  std::size_t largest_count_;
-  std::shared_ptr<const SmallFloatSums> sums_;
 };
 
 }  // namespace shardmark

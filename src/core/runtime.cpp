@@ -57,9 +57,13 @@ void Runtime::barrier() const {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-void Runtime::abort(int code) const {
+void Runtime::abort(int code) {
   MPI_Abort(MPI_COMM_WORLD, code);
-  std::exit(code);
+  std::_Exit(code);
+}
+
+int Runtime::mpi_world() {
+  return static_cast<int>(MPI_Comm_c2f(MPI_COMM_WORLD));
 }
 
 }  // namespace shardmark

@@ -22,8 +22,12 @@ class Runtime {
   /// exit.
   void barrier() const;
 
-  /// Ends the whole job with `code` now, for an error that other ranks do not know of. Does not return.
-  [[noreturn]] void abort(int code) const;
+  /// Ends the whole job with `code` now, for an error that other ranks do not know of. Any thread may call
+  /// it.
+  [[noreturn]] static void abort(int code);
+
+  /// All ranks of the job, as MPI_Comm_c2f gives them.
+  static int mpi_world();
 
  private:
   int rank_ = 0;
