@@ -122,15 +122,15 @@ void expect_right_run(const Overrides& overrides) {
   const MemoryLedger ledger;
   SmallRun<T, G> run(world(), overrides);
   const double tolerance = tolerance_of(run.config.precision);
-  TrafficByCollective before = {};
+  TrafficByKind before = {};
   for (int i = 0; i < steps; ++i) {
     before = measured_traffic(run.mesh);
     const StepResult result = run.trainer->step();
     EXPECT_FALSE(result.skipped);
     ASSERT_NEAR(result.loss, expected[i], tolerance * expected[i]) << "step " << i + 1;
   }
-  const TrafficByCollective after = measured_traffic(run.mesh);
-  const TrafficByCollective traffic = predict_traffic(run.config, run.trainer->plan());
+  const TrafficByKind after = measured_traffic(run.mesh);
+  const TrafficByKind traffic = predict_traffic(run.config, run.trainer->plan());
   for (std::size_t i = 0; i < traffic.size(); ++i) {
     EXPECT_EQ(after[i].calls - before[i].calls, traffic[i].calls) << collective_names[i];
     EXPECT_EQ(after[i].bytes - before[i].bytes, traffic[i].bytes) << collective_names[i];

@@ -34,7 +34,7 @@ std::uint64_t of(const MemoryBytes& memory, std::initializer_list<MemoryClass> k
   return sum;
 }
 
-std::uint64_t total(const TrafficByCollective& traffic) {
+std::uint64_t total(const TrafficByKind& traffic) {
   std::uint64_t bytes = 0;
   for (const Traffic& one : traffic) bytes += one.bytes;
   return bytes;
@@ -55,7 +55,7 @@ void run_round(const RunConfig& config, const Communicator& world, const Dataset
   }
   Trainer<T, G> trainer(config, world, mesh, dataset);
   trainer.step();
-  const TrafficByCollective before = measured_traffic(mesh);
+  const TrafficByKind before = measured_traffic(mesh);
   for (int i = 0; i < steps; ++i) {
     world.barrier();
     const auto start = std::chrono::steady_clock::now();

@@ -87,13 +87,19 @@ MemoryBytes MemoryLedger::peak() const {
   return books->peak;
 }
 
-TrafficByCollective measured_traffic(const Mesh& mesh) {
+TrafficByKind measured_traffic(const Mesh& mesh) {
   auto traffic = mesh.shard_group->traffic();
   for (std::size_t i = 0; i < traffic.size(); ++i) {
     traffic[i].calls += mesh.replica_group->traffic()[i].calls;
     traffic[i].bytes += mesh.replica_group->traffic()[i].bytes;
   }
   return traffic;
+}
+
+TimeByKind measured_times(const Mesh& mesh) {
+  auto times = mesh.shard_group->times();
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] += mesh.replica_group->times()[i];
+  return times;
 }
 
 std::uint64_t peak_resident_bytes() {

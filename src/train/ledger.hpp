@@ -62,10 +62,9 @@ class MemoryLedger {
   static MemoryClass class_of(const std::string& label);
 };
 
-using TrafficByCollective = std::array<Traffic, collective_names.size()>;
-
-/// The traffic of both groups so far.
-TrafficByCollective measured_traffic(const Mesh& mesh);
+/// The traffic of both groups so far, and its time.
+TrafficByKind measured_traffic(const Mesh& mesh);
+TimeByKind measured_times(const Mesh& mesh);
 
 std::uint64_t sum_of(const MemoryBytes& bytes);
 

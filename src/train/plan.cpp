@@ -112,8 +112,8 @@ MemoryBytes predict_memory(const RunConfig& config, const Plan& plan) {
   return bytes;
 }
 
-TrafficByCollective predict_traffic(const RunConfig& config, const Plan& plan) {
-  TrafficByCollective traffic = {};
+TrafficByKind predict_traffic(const RunConfig& config, const Plan& plan) {
+  TrafficByKind traffic = {};
   const auto add = [&](Collective kind, std::uint64_t calls, std::uint64_t bytes_each) {
     traffic[static_cast<std::size_t>(kind)].calls += calls;
     traffic[static_cast<std::size_t>(kind)].bytes += calls * bytes_each;

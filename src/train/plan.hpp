@@ -34,6 +34,6 @@ std::size_t micro_batches_for(std::uint64_t samples, int ranks, std::size_t micr
 MemoryBytes predict_memory(const RunConfig& config, const Plan& plan);
 
 /// What one training step puts through each collective of the shard group and the replica group together.
-TrafficByCollective predict_traffic(const RunConfig& config, const Plan& plan);
+TrafficByKind predict_traffic(const RunConfig& config, const Plan& plan);
 
 }  // namespace shardmark

@@ -24,7 +24,7 @@ Json to_json(const MemoryBytes& bytes) {
   return object;
 }
 
-Json to_json(const TrafficByCollective& traffic) {
+Json to_json(const TrafficByKind& traffic) {
   Json object;
   for (std::size_t i = 0; i < traffic.size(); ++i)
     object[collective_names[i]] = {{"calls", traffic[i].calls}, {"bytes", traffic[i].bytes}};
@@ -81,6 +81,12 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
                                   {"resident_peak", record.peak_resident}};
   report["traffic_rank0"] = {{"predicted", to_json(record.traffic_predicted)},
                              {"measured", to_json(record.traffic_measured)}};
+  Json times;
+  for (std::size_t i = 0; i < record.comm_times.size(); ++i)
+    times[collective_names[i]] = {{"seconds", record.comm_times[i].seconds},
+                                  {"exposed", record.comm_times[i].exposed},
+                                  {"hidden", record.comm_times[i].hidden()}};
+  report["communication_rank0"] = {{"progress", record.comm_progress}, {"times", times}};
   report["offload_rank0"] = {{"bytes_to_device", record.transfers.to_device},
                              {"bytes_to_host", record.transfers.to_host},
                              {"seconds", record.transfers.seconds}};

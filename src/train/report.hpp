@@ -29,8 +29,8 @@ struct RunRecord {
   MemoryBytes memory_predicted = {}, memory_measured = {};  ///< of this rank
   Transfers transfers;                                      ///< of offloading, this rank
   std::uint64_t peak_resident = 0;
-  TrafficByCollective traffic_predicted = {}, traffic_measured = {};  ///< a step's x steps
-  std::vector<double> step_seconds;                                   ///< timed steps only
+  TrafficByKind traffic_predicted = {}, traffic_measured = {};  ///< a step's x steps
+  std::vector<double> step_seconds;                             ///< timed steps only
   double items_per_step = 0;
   double model_flops_per_step = 0;
   double peak_flops = 0;  ///< FLOP/s of all ranks that MFU refers to; NaN = unknown
@@ -39,6 +39,8 @@ struct RunRecord {
   std::uint64_t steps = 0, skipped_steps = 0, replica_checks = 0;
   std::array<double, verb_names.size()> seconds_by_verb = {};  ///< of this rank's main thread
   double optimizer_seconds = 0;
+  TimeByKind comm_times = {};  ///< of this rank's collectives, evaluation included
+  std::string comm_progress;
   std::string last_checkpoint;
   double save_seconds = 0;
   std::string result;  ///< "VALID", or "INVALID: reason"

@@ -12,6 +12,9 @@
 #include <fstream>
 #include <limits>
 
+#include "comm/progress.hpp"
+#include "core/runtime.hpp"
+#include "core/watchdog.hpp"
 #include "layers/gemm.hpp"
 #include "train/ledger.hpp"
 #include "train/metrics.hpp"
@@ -37,7 +40,8 @@ double seconds_since(Clock::time_point start) {
 template <class T, class G>
 class Run {
  public:
-  Run(const Deck& deck, const RunConfig& config, Communicator& world, const RunOptions& options)
+  Run(const Deck& deck, const RunConfig& config, Communicator& world, CommProgress progress,
+      const RunOptions& options)
       : deck_(deck),
         config_(config),
         world_(world),
@@ -45,6 +49,7 @@ class Run {
         dry_run_(options.dry_run),
         progress_style_(progress_style(options.progress, world.size())),
         shape_(sample_shape(config.model)) {
+    record_.comm_progress = progress_names[static_cast<std::size_t>(progress)];
     options_.collective = config.checkpoint.collective;
     options_.check_free_space = config.checkpoint.check_free_space;
     record_.final_loss = record_.validation_loss = std::numeric_limits<double>::quiet_NaN();
@@ -102,8 +107,9 @@ class Run {
 
   void print_start() {
     say("{}\n", deck_.effective());
-    say("strategy {}: {} ranks = {} replicas x {} shards; back end {}\n", config_.parallel.strategy.name,
-        world_.size(), mesh_.replicas, mesh_.shard_size, world_.backend());
+    say("strategy {}: {} ranks = {} replicas x {} shards; back end {}, progress by {}\n",
+        config_.parallel.strategy.name, world_.size(), mesh_.replicas, mesh_.shard_size, world_.backend(),
+        record_.comm_progress);
     for (const std::string& line : record_.mesh) say("  {}\n", line);
     say("precision: parameters {}, gradients {}, masters {}; GEMM by {}\n", name_of(config_.precision.param),
         name_of(config_.precision.reduce), name_of(config_.precision.master), record_.gemm);
@@ -116,11 +122,20 @@ class Run {
   }
 
   void set_up() {
+    Watchdog::Options watch;
+    watch.timeout = config_.train.timeout;
+    watch.rank = world_.rank();
+    watchdog_.emplace(watch, [] { Runtime::abort(static_cast<int>(ExitCode::environment)); });
     trainer_ = std::make_unique<Trainer<T, G>>(config_, world_, mesh_, *dataset_);
     state_ = std::make_unique<TrainerState<T, G>>(*trainer_, mesh_);
+    trainer_->on_action([this](const Action& action) {
+      watchdog_->enter(verb_names[static_cast<std::size_t>(action.verb)], trainer_->steps_done() + 1,
+                       static_cast<int>(action.index));
+    });
   }
 
   void start_or_resume() {
+    watchdog_->enter("resume", 0);
     const std::optional<ResumePoint> point =
         resume(world_, config_.checkpoint.dir, resume_, [&](const ResumePoint& candidate) {
           world_.agree([&] { require_same_run(candidate, deck_, dataset_->fingerprint(), resume_); });
@@ -187,6 +202,7 @@ class Run {
       const bool last = metrics.step == config_.train.steps;
       if (config_.train.eval_every > 0 && (metrics.step % config_.train.eval_every == 0 || last))
         evaluate(metrics);
+      watchdog_->enter("write metrics", metrics.step);
       world_.agree([&] {
         if (first()) metrics_->write(metrics);
       });
@@ -213,7 +229,7 @@ class Run {
     metrics.validation_loss = record_.validation_loss = loss;
   }
 
-  void count_traffic(const TrafficByCollective& before) {
+  void count_traffic(const TrafficByKind& before) {
     const auto after = measured_traffic(mesh_);
     const auto& predicted = traffic_of_a_step_;
     for (std::size_t i = 0; i < after.size(); ++i) {
@@ -225,6 +241,7 @@ class Run {
   }
 
   void save() {
+    watchdog_->enter("save", trainer_->steps_done());
     const auto start = Clock::now();
     if (!trainer_->parameters_are_finite())
       throw Error(ExitCode::invalid,
@@ -278,11 +295,13 @@ class Run {
   }
 
   ExitCode finish() {
+    watchdog_->enter("finish", trainer_->steps_done());
     record_.memory_measured = ledger_.peak();
     record_.transfers = trainer_->transfers();
     record_.skipped_steps = trainer_->position().skipped_steps;
     record_.seconds_by_verb = trainer_->seconds();
     record_.optimizer_seconds = trainer_->optimizer_seconds();
+    record_.comm_times = measured_times(mesh_);
     record_.peak_resident = peak_resident_bytes();
     record_.peak_flops = world_.host_sum(
         config_.train.peak_flops > 0 ? config_.train.peak_flops : measure_gemm_peak<T>(trainer_->exec()));
@@ -324,8 +343,9 @@ class Run {
   ProgressStyle progress_style_;
   SampleShape shape_;
   checkpoint::Options options_;
+  std::optional<Watchdog> watchdog_;
   std::optional<OutputFolder> output_folder_, checkpoint_folder_;
-  TrafficByCollective traffic_of_a_step_ = {};
+  TrafficByKind traffic_of_a_step_ = {};
   MemoryLedger ledger_;  // before everything that it counts
   Mesh mesh_;
   std::unique_ptr<Dataset> dataset_;
@@ -344,11 +364,14 @@ ExitCode run_training(const RunOptions& options) {
   const auto bootstrap = make_world_communicator("mpi");
   Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
-  const auto world = make_world_communicator(config.comm_backend);
+  CommOptions comm;
+  comm.progress = resolve_progress(config.comm_progress, *bootstrap);
+  const auto world = make_world_communicator(config.comm_backend, comm);
   try {
     choose_gemm(config.precision.param, config.precision.gemm);
-    return with_precision(config.precision,
-                          [&]<class T, class G>() { return Run<T, G>(deck, config, *world, options)(); });
+    return with_precision(config.precision, [&]<class T, class G>() {
+      return Run<T, G>(deck, config, *world, comm.progress, options)();
+    });
   } catch (const DeckError& error) {
     throw DeckError(deck.locate(error.what()));
   } catch (const Error& error) {

@@ -21,7 +21,7 @@ std::string memory_table(const MemoryBytes& predicted, const MemoryBytes* measur
   return text;
 }
 
-std::string traffic_table(const TrafficByCollective& predicted, const TrafficByCollective* measured) {
+std::string traffic_table(const TrafficByKind& predicted, const TrafficByKind* measured) {
   std::string text;
   for (std::size_t i = 0; i < predicted.size(); ++i) {
     if (predicted[i].calls == 0 && (measured == nullptr || (*measured)[i].calls == 0)) continue;
@@ -46,6 +46,12 @@ std::string time_table(const RunRecord& record) {
   };
   for (std::size_t i = 0; i < verb_names.size(); ++i) row(verb_names[i], record.seconds_by_verb[i]);
   row("optimizer", record.optimizer_seconds);
+  CommTime communication;
+  for (const CommTime& time : record.comm_times) communication += time;
+  if (communication.seconds > 0)
+    text += fmt::format(
+        "  communication (progress by {}): {:.3f} s, of which {:.3f} exposed, {:.3f} hidden\n",
+        record.comm_progress, communication.seconds, communication.exposed, communication.hidden());
   return text;
 }
 

@@ -11,7 +11,7 @@ namespace shardmark {
 // What a run prints of its accounts, for people: one line a class that is not empty. `measured` may be null.
 
 std::string memory_table(const MemoryBytes& predicted, const MemoryBytes* measured);
-std::string traffic_table(const TrafficByCollective& predicted, const TrafficByCollective* measured);
+std::string traffic_table(const TrafficByKind& predicted, const TrafficByKind* measured);
 /// Where the main thread's time went.
 std::string time_table(const RunRecord& record);
 
