@@ -137,7 +137,7 @@ class Gpt : public Model<T> {
         d_narrow_("shardmark::gpt::narrow_gradient", max_rows_, config.width),
         d_wide_(allocate<T>("shardmark::gpt::wide_gradient", max_rows_ * 4 * config.width)),
         scratch_(allocate<T>("shardmark::gpt::attention_scratch",
-                             attention_scratch_size(attention(micro_batch)))) {
+                             attention_scratch_size<T>(attention(micro_batch)))) {
     this->units_ = units_of(config);
     this->stages_.push_back({"embed", 0});
     for (std::size_t layer = 0; layer < config.layers; ++layer) {
@@ -184,8 +184,8 @@ class Gpt : public Model<T> {
     for_each_chunk(batch, [&](std::size_t begin, const Matrix<T>& x, const Matrix<T>& logits) {
       const Matrix<T> dx = d_narrow_(x.extent(0), begin);
       linear_forward<T>(exec, x, p.matrix(head_weight()), {}, {}, logits);
-      cross_entropy_and_gradient<T>(exec, batch.loss_scale, logits, {tokens(batch), begin}, losses_,
-                                    loss_sum);
+      cross_entropy_and_gradient<T>(exec, batch.loss_scale, logits, {tokens(batch), begin}, losses_, loss_sum,
+                                    logits);
       linear_backward<T>(exec, logits, x, p.matrix(head_weight()), g.matrix(head_weight()), {}, dx);
     });
   }
