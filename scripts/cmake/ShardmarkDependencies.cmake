@@ -40,6 +40,8 @@ include(CheckSameMpi)
 find_package(BLAS QUIET)
 shardmark_require(BLAS_FOUND "BLAS was not found: install libopenblas-pthread-dev, or give -DBLA_VENDOR=NAME.")
 
+include(FindOneDnn)
+
 set(cuda_libraries "")
 if(Kokkos_ENABLE_CUDA)
   find_package(CUDAToolkit QUIET)
@@ -51,7 +53,7 @@ endif()
 
 add_library(shardmark_dependencies INTERFACE)
 target_link_libraries(shardmark_dependencies INTERFACE
-  shardmark_kokkos MPI::MPI_C ${HDF5_C_LIBRARIES} ${BLAS_LIBRARIES} ${cuda_libraries}
+  shardmark_kokkos MPI::MPI_C ${HDF5_C_LIBRARIES} ${BLAS_LIBRARIES} ${cuda_libraries} ${onednn_target}
   tomlplusplus::tomlplusplus nlohmann_json::nlohmann_json fmt::fmt CLI11::CLI11)
 target_include_directories(shardmark_dependencies SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_compile_definitions(shardmark_dependencies INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)  # the C interface

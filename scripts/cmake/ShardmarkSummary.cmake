@@ -32,6 +32,7 @@ message(STATUS "Shardmark ${PROJECT_VERSION}
    Kokkos          ${kokkos_summary}
    Kokkos Kernels  ${kernels_summary}
    BLAS            ${blas}
+   oneDNN          ${onednn_summary}
    MPI             ${mpi_library} (MPI ${MPI_C_VERSION}), started by ${MPIEXEC_EXECUTABLE}
    HDF5            ${HDF5_VERSION}, parallel, headers in ${HDF5_C_INCLUDE_DIRS}
    NCCL            ${nccl}

@@ -16,9 +16,12 @@ namespace shardmark {
 using RowPolicy = Kokkos::TeamPolicy<Exec>;
 using RowMember = RowPolicy::member_type;
 
+/// Threads of a team.
+inline constexpr int row_threads = exec_is_host ? 1 : 128;
+
 /// One team for each of `rows` rows, which must not be zero; league_rank() is the row.
 inline RowPolicy row_policy(const Exec& exec, std::size_t rows) {
-  return RowPolicy(exec, static_cast<int>(rows), exec_is_host ? 1 : 128);
+  return RowPolicy(exec, static_cast<int>(rows), row_threads);
 }
 
 // Kernels are compiled for devices too, where the pragma means nothing.
@@ -75,7 +78,7 @@ KOKKOS_INLINE_FUNCTION T row_max(const RowMember& member, std::size_t n, T lowes
 
 namespace detail {
 
-template <class T, class Function>
+template <class Sum, class T, class Function>
 void add_column_sums_host(const Exec& exec, const std::string& label, std::size_t rows, std::size_t columns,
                           const Function& f, const Vector<T>& out) {
   constexpr std::size_t lanes = 64;  // neighbouring columns that a team takes through all rows
@@ -84,7 +87,7 @@ void add_column_sums_host(const Exec& exec, const std::string& label, std::size_
       label, policy, KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t begin = member.league_rank() * lanes;
         const std::size_t width = columns - begin < lanes ? columns - begin : lanes;
-        T sums[lanes] = {};
+        Sum sums[lanes] = {};
         for (std::size_t row = 0; row < rows; ++row) {
           row_for(member, width, [&](std::size_t i) { sums[i] += f(row, begin + i); });
         }
@@ -92,11 +95,11 @@ void add_column_sums_host(const Exec& exec, const std::string& label, std::size_
       });
 }
 
-template <class T, class Function>
+template <class Sum, class T, class Function>
 void add_column_sums_device(const Exec& exec, const std::string& label, std::size_t rows, std::size_t columns,
                             const Function& f, const Vector<T>& out) {
   constexpr std::size_t lanes = 32, groups = 16;  // a team: 32 columns, 16 threads a column
-  using Scratch = Kokkos::View<T*, Exec::scratch_memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  using Scratch = Kokkos::View<Sum*, Exec::scratch_memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   RowPolicy policy(exec, (columns + lanes - 1) / lanes, lanes * groups);
   policy.set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(lanes * groups)));
   Kokkos::parallel_for(
@@ -104,7 +107,7 @@ void add_column_sums_device(const Exec& exec, const std::string& label, std::siz
         const Scratch sums(member.team_scratch(0), lanes * groups);
         const std::size_t lane = member.team_rank() % lanes, group = member.team_rank() / lanes;
         const std::size_t column = member.league_rank() * lanes + lane;
-        T sum = 0;
+        Sum sum = 0;
         for (std::size_t row = group; column < columns && row < rows; row += groups) sum += f(row, column);
         sums(member.team_rank()) = sum;
         member.team_barrier();
@@ -116,14 +119,16 @@ void add_column_sums_device(const Exec& exec, const std::string& label, std::siz
 
 }  // namespace detail
 
-/// Adds the sum over the rows of f(row, column) to out(column), in an order that only the shape decides.
+/// Adds the sum over the rows of f(row, column) to out(column), in an order that only the shape decides. The
+/// sum is of f's type, which may be wider than out's.
 template <class T, class Function>
 void add_column_sums(const Exec& exec, const std::string& label, std::size_t rows, std::size_t columns,
                      const Function& f, const Vector<T>& out) {
+  using Sum = decltype(f(rows, columns));
   if constexpr (exec_is_host)
-    detail::add_column_sums_host(exec, label, rows, columns, f, out);
+    detail::add_column_sums_host<Sum>(exec, label, rows, columns, f, out);
   else
-    detail::add_column_sums_device(exec, label, rows, columns, f, out);
+    detail::add_column_sums_device<Sum>(exec, label, rows, columns, f, out);
 }
 
 }  // namespace shardmark

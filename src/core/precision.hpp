@@ -6,6 +6,10 @@
 
 namespace shardmark {
 
+// [Note: Precisions] T is the type of unsharded parameters and activations, G that of gradients of
+// parameters, Wide<T> the type in which values of T are added up. A result is rounded to T or G once, at its
+// end.
+
 namespace detail {
 template <class T>
 struct WideOf {
@@ -21,13 +25,17 @@ struct WideOf<fp16> {
 };
 }  // namespace detail
 
-/// The type in which values of T are added up, and that of the master weights: float for 16-bit T, else T.
 template <class T>
 using Wide = typename detail::WideOf<T>::type;
 
 }  // namespace shardmark
 
-/// X(T, G) for each pair that a run may have: T of unsharded parameters and activations, G of gradients.
-#define SHARDMARK_FOR_PRECISIONS(X) X(float, float) X(double, double)
-/// X(M, G) for each pair of master weights and gradients among these.
-#define SHARDMARK_FOR_MASTERS(X) X(float, float) X(double, double)
+/// X(T) for every T that a run may have.
+#define SHARDMARK_FOR_SCALARS(X) X(float) X(double) X(bf16) X(fp16)
+
+/// X(T, G) for every pair that a run may have.
+#define SHARDMARK_FOR_PRECISIONS(X) \
+  X(float, float) X(double, double) X(float, bf16) X(bf16, float) X(bf16, bf16) X(fp16, float)
+
+/// X(M, G) for the pairs of master weights Wide<T> and gradients among these.
+#define SHARDMARK_FOR_MASTERS(X) X(float, float) X(double, double) X(float, bf16)

@@ -5,6 +5,7 @@
 #include <Kokkos_Macros.hpp>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace shardmark {
 
@@ -21,50 +22,93 @@ KOKKOS_INLINE_FUNCTION float float_of(std::uint32_t bits) {
 }
 }  // namespace detail
 
-/// bfloat16: the upper half of an IEEE binary32. Storage only; arithmetic is done in float.
+/// [Note: Small floats] bf16 and fp16 are for storage: they turn into float by themselves, and every operator
+/// is float's. Results turn back by themselves too, rounded to nearest even. Conversions choose between
+/// values and do not branch, so that loops over them vectorise.
+
+/// bfloat16: the upper half of an IEEE binary32.
 struct bf16 {
   std::uint16_t bits;
 
-  /// Rounds to nearest even; NaN stays NaN.
-  KOKKOS_INLINE_FUNCTION static bf16 from(float value) {
-    const std::uint32_t b = detail::bits_of(value);
-    if ((b & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>((b >> 16) | 0x40u)};
-    return {static_cast<std::uint16_t>((b + 0x7fffu + ((b >> 16) & 1u)) >> 16)};
+  bf16() = default;  // not initialised, like a float
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  KOKKOS_INLINE_FUNCTION bf16(Number value) : bits(rounded(static_cast<float>(value))) {}
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  KOKKOS_INLINE_FUNCTION bf16& operator=(Number value) {
+    bits = rounded(static_cast<float>(value));
+    return *this;
+  }
+  KOKKOS_INLINE_FUNCTION bf16& operator+=(float value) { return *this = to_float() + value; }
+  KOKKOS_INLINE_FUNCTION operator float() const { return to_float(); }
+
+  KOKKOS_INLINE_FUNCTION static bf16 from(float value) { return bf16(value); }
+  KOKKOS_INLINE_FUNCTION static bf16 from_bits(std::uint16_t bits) {
+    bf16 value;
+    value.bits = bits;
+    return value;
   }
   KOKKOS_INLINE_FUNCTION float to_float() const {
     return detail::float_of(static_cast<std::uint32_t>(bits) << 16);
   }
+
+ private:
+  /// Rounds to nearest even; NaN stays NaN.
+  KOKKOS_INLINE_FUNCTION static std::uint16_t rounded(float value) {
+    const std::uint32_t b = detail::bits_of(value);
+    const std::uint32_t nearest = b + 0x7fffu + ((b >> 16) & 1u);
+    return static_cast<std::uint16_t>(((b & 0x7fffffffu) > 0x7f800000u ? b | 0x400000u : nearest) >> 16);
+  }
 };
 
-/// IEEE 754 binary16. Storage only; arithmetic is done in float.
+/// IEEE 754 binary16.
 struct fp16 {
   std::uint16_t bits;
 
-  /// Rounds to nearest even, with subnormals; overflow goes to infinity, NaN stays NaN.
-  KOKKOS_INLINE_FUNCTION static fp16 from(float value) {
-    const std::uint32_t b = detail::bits_of(value);
-    const std::uint32_t sign = (b >> 16) & 0x8000u;
-    const std::uint32_t magnitude = b & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return {static_cast<std::uint16_t>(sign | 0x7e00u)};
-    if (magnitude >= 0x477ff000u) return {static_cast<std::uint16_t>(sign | 0x7c00u)};  // rounds past 65504
-    if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 aligns the last subnormal bit with float's
-      const float aligned = detail::float_of(magnitude) + 0.5f;
-      return {static_cast<std::uint16_t>(sign | (detail::bits_of(aligned) - 0x3f000000u))};
-    }
-    const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-    return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
+  fp16() = default;  // not initialised, like a float
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  KOKKOS_INLINE_FUNCTION fp16(Number value) : bits(rounded(static_cast<float>(value))) {}
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  KOKKOS_INLINE_FUNCTION fp16& operator=(Number value) {
+    bits = rounded(static_cast<float>(value));
+    return *this;
+  }
+  KOKKOS_INLINE_FUNCTION fp16& operator+=(float value) { return *this = to_float() + value; }
+  KOKKOS_INLINE_FUNCTION operator float() const { return to_float(); }
+
+  KOKKOS_INLINE_FUNCTION static fp16 from(float value) { return fp16(value); }
+  KOKKOS_INLINE_FUNCTION static fp16 from_bits(std::uint16_t bits) {
+    fp16 value;
+    value.bits = bits;
+    return value;
   }
   KOKKOS_INLINE_FUNCTION float to_float() const {
-    const std::uint32_t sign = (bits & 0x8000u) << 16;
-    const std::uint32_t exponent = (bits >> 10) & 0x1fu;
-    const std::uint32_t fraction = bits & 0x3ffu;
-    if (exponent == 0x1fu) return detail::float_of(sign | 0x7f800000u | (fraction << 13));
-    if (exponent == 0) {  // zero or subnormal: fraction x 2^-24
-      const float magnitude = static_cast<float>(fraction) * 5.9604644775390625e-8f;
-      return detail::float_of(sign | detail::bits_of(magnitude));
-    }
-    return detail::float_of(sign | ((exponent + 112u) << 23) | (fraction << 13));
+    const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
+    const std::uint32_t exponent = magnitude & 0x0f800000u;
+    // Zero and subnormals get the exponent of 2^-14, which is then taken away; infinity and NaN stay so.
+    std::uint32_t shift = exponent == 0 ? 0x38800000u : 0x38000000u;
+    shift = exponent == 0x0f800000u ? 0x70000000u : shift;
+    const std::uint32_t excess = exponent == 0 ? 0x38800000u : 0u;
+    const float value = detail::float_of(magnitude + shift) - detail::float_of(excess);
+    return detail::float_of((static_cast<std::uint32_t>(bits & 0x8000u) << 16) | detail::bits_of(value));
+  }
+
+ private:
+  /// Rounds to nearest even, with subnormals; overflow goes to infinity, NaN stays NaN.
+  KOKKOS_INLINE_FUNCTION static std::uint16_t rounded(float value) {
+    const std::uint32_t b = detail::bits_of(value);
+    const std::uint32_t magnitude = b & 0x7fffffffu;
+    const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    // Below 2^-14: adding 0.5 aligns the last subnormal bit with float's.
+    const std::uint32_t subnormal = detail::bits_of(detail::float_of(magnitude) + 0.5f) - 0x3f000000u;
+    std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+    result = magnitude >= 0x477ff000u ? 0x7c00u : result;  // rounds past 65504
+    result = magnitude > 0x7f800000u ? 0x7e00u : result;
+    return static_cast<std::uint16_t>(((b >> 16) & 0x8000u) | result);
   }
 };
+
+static_assert(std::is_trivially_copyable_v<bf16> && std::is_trivially_default_constructible_v<bf16>);
+static_assert(std::is_trivially_copyable_v<fp16> && std::is_trivially_default_constructible_v<fp16>);
+static_assert(sizeof(bf16) == 2 && sizeof(fp16) == 2);
 
 }  // namespace shardmark

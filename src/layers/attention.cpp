@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "core/kernels.hpp"
 #include "core/math.hpp"
@@ -60,105 +61,181 @@ T score_scale(const AttentionShape& shape) {
   return static_cast<T>(1 / std::sqrt(static_cast<double>(shape.width / shape.heads)));
 }
 
-}  // namespace
+/// Whether products take the scores as they are, or copies of them in a 16-bit T.
+template <class T>
+constexpr bool is_wide = std::is_same_v<T, Wide<T>>;
 
-std::size_t attention_scratch_size(const AttentionShape& shape) {
-  return 2 * heads_at_once(shape.heads) * std::min(tile_rows, shape.tokens) * shape.tokens;
+/// Elements of the largest tile.
+std::size_t tile_size(const AttentionShape& shape) {
+  return heads_at_once(shape.heads) * std::min(tile_rows, shape.tokens) * shape.tokens;
 }
 
-/// Scores become probabilities, zero after the row's own token. Row r of head h has its log_sums at
+/// Elements of dK, or of dV, for the heads of a tile.
+std::size_t key_gradient_size(const AttentionShape& shape) {
+  return heads_at_once(shape.heads) * shape.tokens * (shape.width / shape.heads);
+}
+
+/// What lies where in the scratch. Of a wide T the last four are not there: p and ds are in the place of the
+/// scores and their gradients, and dK and dV are added up where they belong.
+template <class T>
+struct AttentionScratch {
+  Wide<T>*scores, *gradients;  // (heads, rows, keys)
+  T *p, *ds;                   // likewise
+  Wide<T>*dk, *dv;             // (heads, T, C / H)
+
+  AttentionScratch(const AttentionShape& shape, Wide<T>* data)
+      : scores(data), gradients(data + tile_size(shape)) {
+    if constexpr (is_wide<T>) {
+      p = scores;
+      ds = gradients;
+      dk = dv = nullptr;
+    } else {
+      static_assert(2 * sizeof(T) == sizeof(Wide<T>));
+      Wide<T>* rest = gradients + tile_size(shape);
+      p = reinterpret_cast<T*>(rest);
+      ds = p + tile_size(shape);
+      dk = rest + tile_size(shape);
+      dv = dk + key_gradient_size(shape);
+    }
+  }
+};
+
+}  // namespace
+
+template <class T>
+std::size_t attention_scratch_size(const AttentionShape& shape) {
+  return is_wide<T> ? 2 * tile_size(shape) : 3 * tile_size(shape) + 2 * key_gradient_size(shape);
+}
+
+/// Scores become probabilities p, zero after the row's own token. Row r of head h has its log_sums at
 /// first + h tokens + r.
 template <class T>
-void softmax_tile(const Exec& exec, const Tile& tile, std::size_t tokens, T* scores, T* log_sums) {
+void softmax_tile(const Exec& exec, const Tile& tile, std::size_t tokens, Wide<T>* scores, T* probabilities,
+                  Wide<T>* log_sums) {
+  using W = Wide<T>;
   Kokkos::parallel_for(
       "shardmark::attention::softmax", row_policy(exec, tile.heads * tile.rows),
       KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t row = member.league_rank(), r = row % tile.rows, seen = tile.first + r + 1;
-        T* x = scores + row * tile.keys;
-        const T largest = row_max(member, seen, x[0], [&](std::size_t i) { return x[i]; });
+        W* x = scores + row * tile.keys;
+        T* p = probabilities + row * tile.keys;
+        const W largest = row_max(member, seen, x[0], [&](std::size_t i) { return x[i]; });
         row_for(member, seen, [&](std::size_t i) { x[i] = math::exp(x[i] - largest); });
-        const T sum = row_sum(member, seen, [&](std::size_t i) { return x[i]; });
-        const T factor = 1 / sum;
-        row_for(member, seen, [&](std::size_t i) { x[i] *= factor; });
-        row_for(member, tile.keys - seen, [&](std::size_t i) { x[seen + i] = 0; });
+        const W sum = row_sum(member, seen, [&](std::size_t i) { return x[i]; });
+        const W factor = 1 / sum;
+        row_for(member, seen, [&](std::size_t i) { p[i] = x[i] * factor; });
+        row_for(member, tile.keys - seen, [&](std::size_t i) { p[seen + i] = 0; });
         if (member.team_rank() == 0)
           log_sums[tile.first + row / tile.rows * tokens + r] = largest + math::log(sum);
       });
 }
 
-/// Scores become probabilities, and their gradients those of the scores: ds = p (dp - sum over keys of p dp).
+/// Scores become probabilities p, and their gradients those of the scores: ds = p (dp - sum over keys of p
+/// dp).
 template <class T>
-void softmax_tile_backward(const Exec& exec, const Tile& tile, std::size_t tokens, T* scores, T* gradients,
-                           const T* log_sums) {
+void softmax_tile_backward(const Exec& exec, const Tile& tile, std::size_t tokens,
+                           const AttentionScratch<T>& scratch, const Wide<T>* log_sums) {
+  using W = Wide<T>;
   Kokkos::parallel_for(
       "shardmark::attention::softmax_backward", row_policy(exec, tile.heads * tile.rows),
       KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t row = member.league_rank(), r = row % tile.rows, seen = tile.first + r + 1;
-        const T log_sum = log_sums[tile.first + row / tile.rows * tokens + r];
-        T *p = scores + row * tile.keys, *dp = gradients + row * tile.keys;
-        row_for(member, seen, [&](std::size_t i) { p[i] = math::exp(p[i] - log_sum); });
-        const T mean = row_sum(member, seen, [&](std::size_t i) { return p[i] * dp[i]; });
-        row_for(member, seen, [&](std::size_t i) { dp[i] = p[i] * (dp[i] - mean); });
-        row_for(member, tile.keys - seen, [&](std::size_t i) { p[seen + i] = dp[seen + i] = 0; });
+        const W log_sum = log_sums[tile.first + row / tile.rows * tokens + r];
+        W *x = scratch.scores + row * tile.keys, *dp = scratch.gradients + row * tile.keys;
+        T *p = scratch.p + row * tile.keys, *ds = scratch.ds + row * tile.keys;
+        row_for(member, seen, [&](std::size_t i) { x[i] = math::exp(x[i] - log_sum); });
+        const W mean = row_sum(member, seen, [&](std::size_t i) { return x[i] * dp[i]; });
+        row_for(member, seen, [&](std::size_t i) {
+          ds[i] = x[i] * (dp[i] - mean);
+          p[i] = x[i];
+        });
+        row_for(member, tile.keys - seen, [&](std::size_t i) {
+          p[seen + i] = 0;
+          ds[seen + i] = 0;
+        });
+      });
+}
+
+/// Copies (tokens, width) matrices that lie one after the other, rounded.
+template <class T>
+void store(const Exec& exec, std::size_t heads, std::size_t tokens, std::size_t width, const Wide<T>* from,
+           const Strided<T>& to) {
+  Kokkos::parallel_for(
+      "shardmark::attention::store", row_policy(exec, heads * tokens),
+      KOKKOS_LAMBDA(const RowMember& member) {
+        const std::size_t row = member.league_rank();
+        const Wide<T>* in = from + row * width;
+        T* out = to.data + row / tokens * to.batch + row % tokens * to.row;
+        row_for(member, width, [&](std::size_t i) { out[i] = in[i]; });
       });
 }
 
 template <class T>
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& qkv,
-                       const Matrix<T>& out, const Vector<T>& log_sums, const Vector<T>& scratch) {
+                       const Matrix<T>& out, const Vector<Wide<T>>& log_sums,
+                       const Vector<Wide<T>>& scratch) {
+  using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;
+  const AttentionScratch<T> at(shape, scratch.data());
   for_each_tile(shape, [&](std::size_t sample, std::size_t head, const Tile& tile) {
     const auto q = heads_of(qkv, shape, sample, head, tile.first, 0);
     const auto k = heads_of(qkv, shape, sample, head, 0, 1), v = heads_of(qkv, shape, sample, head, 0, 2);
-    T* row_log_sums = log_sums.data() + (sample * shape.heads + head) * shape.tokens;
-    const auto scores = tile.scores<T>(scratch.data());
-    const auto probabilities = tile.scores<const T>(scratch.data());
-    gemm_batched<T>(exec, Op::none, Op::transpose, tile.rows, tile.keys, head_width, score_scale<T>(shape), q,
-                    k, 0, scores, tile.heads);
-    softmax_tile(exec, tile, shape.tokens, scores.data, row_log_sums);
-    gemm_batched<T>(exec, Op::none, Op::none, tile.rows, head_width, tile.keys, 1, probabilities, v, 0,
-                    heads_of(out, shape, sample, head, tile.first), tile.heads);
+    W* row_log_sums = log_sums.data() + (sample * shape.heads + head) * shape.tokens;
+    gemm_batched<T, W>(exec, Op::none, Op::transpose, tile.rows, tile.keys, head_width, score_scale<W>(shape),
+                       q, k, 0, tile.scores<W>(at.scores), tile.heads);
+    softmax_tile(exec, tile, shape.tokens, at.scores, at.p, row_log_sums);
+    gemm_batched<T, T>(exec, Op::none, Op::none, tile.rows, head_width, tile.keys, 1,
+                       tile.scores<const T>(at.p), v, 0, heads_of(out, shape, sample, head, tile.first),
+                       tile.heads);
   });
 }
 
 template <class T>
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& dout,
-                        const Matrix<const T>& qkv, const Vector<const T>& log_sums, const Matrix<T>& dqkv,
-                        const Vector<T>& scratch) {
+                        const Matrix<const T>& qkv, const Vector<const Wide<T>>& log_sums,
+                        const Matrix<T>& dqkv, const Vector<Wide<T>>& scratch) {
+  using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;
-  const T scale = score_scale<T>(shape);
+  const W scale = score_scale<W>(shape);
+  const AttentionScratch<T> at(shape, scratch.data());
   for_each_tile(shape, [&](std::size_t sample, std::size_t head, const Tile& tile) {
     const auto q = heads_of(qkv, shape, sample, head, tile.first, 0);
     const auto k = heads_of(qkv, shape, sample, head, 0, 1), v = heads_of(qkv, shape, sample, head, 0, 2);
     const auto dq = heads_of(dqkv, shape, sample, head, tile.first, 0);
     const auto dk = heads_of(dqkv, shape, sample, head, 0, 1), dv = heads_of(dqkv, shape, sample, head, 0, 2);
     const auto d = heads_of(dout, shape, sample, head, tile.first);
-    const T* row_log_sums = log_sums.data() + (sample * shape.heads + head) * shape.tokens;
-    T *scores = scratch.data(), *gradients = scores + tile.size();
-    const auto p = tile.scores<const T>(scores), ds = tile.scores<const T>(gradients);
-    const std::size_t rows = tile.rows, keys = tile.keys;
+    const W* row_log_sums = log_sums.data() + (sample * shape.heads + head) * shape.tokens;
+    const auto p = tile.scores<const T>(at.p), ds = tile.scores<const T>(at.ds);
+    const std::size_t rows = tile.rows, keys = tile.keys, head_size = shape.tokens * head_width;
 
-    gemm_batched<T>(exec, Op::none, Op::transpose, rows, keys, head_width, scale, q, k, 0,
-                    tile.scores<T>(scores), tile.heads);
-    gemm_batched<T>(exec, Op::none, Op::transpose, rows, keys, head_width, 1, d, v, 0,
-                    tile.scores<T>(gradients), tile.heads);
-    softmax_tile_backward(exec, tile, shape.tokens, scores, gradients, row_log_sums);
+    gemm_batched<T, W>(exec, Op::none, Op::transpose, rows, keys, head_width, scale, q, k, 0,
+                       tile.scores<W>(at.scores), tile.heads);
+    gemm_batched<T, W>(exec, Op::none, Op::transpose, rows, keys, head_width, 1, d, v, 0,
+                       tile.scores<W>(at.gradients), tile.heads);
+    softmax_tile_backward(exec, tile, shape.tokens, at, row_log_sums);
     // The first tile of a head has all keys, so it writes dk and dv; the others add.
-    const T beta = keys == shape.tokens ? 0 : 1;
-    gemm_batched<T>(exec, Op::none, Op::none, rows, head_width, keys, scale, ds, k, 0, dq, tile.heads);
-    gemm_batched<T>(exec, Op::transpose, Op::none, keys, head_width, rows, scale, ds, q, beta, dk,
-                    tile.heads);
-    gemm_batched<T>(exec, Op::transpose, Op::none, keys, head_width, rows, 1, p, d, beta, dv, tile.heads);
+    const W beta = keys == shape.tokens ? 0 : 1;
+    gemm_batched<T, T>(exec, Op::none, Op::none, rows, head_width, keys, scale, ds, k, 0, dq, tile.heads);
+    const auto add_to_keys = [&](W factor, const Strided<const T>& left, const Strided<const T>& right,
+                                 W* sums, const Strided<T>& result) {
+      Strided<W> c{sums, head_width, head_size};
+      if constexpr (is_wide<T>) c = result;
+      gemm_batched<T, W>(exec, Op::transpose, Op::none, keys, head_width, rows, factor, left, right, beta, c,
+                         tile.heads);
+      if (!is_wide<T> && tile.first == 0) store<T>(exec, tile.heads, shape.tokens, head_width, sums, result);
+    };
+    add_to_keys(scale, ds, q, at.dk, dk);
+    add_to_keys(1, p, d, at.dv, dv);
   });
 }
 
-#define SHARDMARK_INSTANTIATE(T)                                                                     \
-  template void attention_forward(const Exec&, const AttentionShape&, const Matrix<const T>&,        \
-                                  const Matrix<T>&, const Vector<T>&, const Vector<T>&);             \
-  template void attention_backward(const Exec&, const AttentionShape&, const Matrix<const T>&,       \
-                                   const Matrix<const T>&, const Vector<const T>&, const Matrix<T>&, \
-                                   const Vector<T>&);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
+#define SHARDMARK_INSTANTIATE(T)                                                                        \
+  template std::size_t attention_scratch_size<T>(const AttentionShape&);                                \
+  template void attention_forward<T>(const Exec&, const AttentionShape&, const Matrix<const T>&,        \
+                                     const Matrix<T>&, const Vector<Wide<T>>&, const Vector<Wide<T>>&); \
+  template void attention_backward<T>(const Exec&, const AttentionShape&, const Matrix<const T>&,       \
+                                      const Matrix<const T>&, const Vector<const Wide<T>>&,             \
+                                      const Matrix<T>&, const Vector<Wide<T>>&);
+SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
 
 }  // namespace shardmark

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "core/precision.hpp"
 #include "core/types.hpp"
 
 namespace shardmark {
@@ -15,7 +16,8 @@ struct AttentionShape {
   std::size_t width;    ///< C, a multiple of H
 };
 
-/// Elements of the scratch that the two functions below need, whatever the number of samples.
+/// Elements of Wide<T> in the scratch that the two functions below need, whatever the number of samples.
+template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape);
 
 /// Causal multi-head attention (Vaswani et al. 2017): out = softmax(Q K^T / sqrt(C / H)) V for each head,
@@ -24,15 +26,17 @@ std::size_t attention_scratch_size(const AttentionShape& shape);
 ///
 /// [Note: Attention tiles] No T x T matrix is stored. Scores exist for a tile of query rows at a time,
 /// against the keys up to the tile's last row only; the backward pass computes them again from Q, K and
-/// log_sums.
+/// log_sums. Scores, probabilities and their gradients are computed in Wide<T>. A 16-bit T has copies of the
+/// last two rounded to T, which enter the products with V, K, Q and dout; and the gradients of K and V, to
+/// which every tile adds, are added up in Wide<T> and rounded once a head.
 template <class T>
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& qkv,
-                       const Matrix<T>& out, const Vector<T>& log_sums, const Vector<T>& scratch);
+                       const Matrix<T>& out, const Vector<Wide<T>>& log_sums, const Vector<Wide<T>>& scratch);
 
 /// Writes dqkv, shaped like qkv. dout (B T, C).
 template <class T>
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& dout,
-                        const Matrix<const T>& qkv, const Vector<const T>& log_sums, const Matrix<T>& dqkv,
-                        const Vector<T>& scratch);
+                        const Matrix<const T>& qkv, const Vector<const Wide<T>>& log_sums,
+                        const Matrix<T>& dqkv, const Vector<Wide<T>>& scratch);
 
 }  // namespace shardmark

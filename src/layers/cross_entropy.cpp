@@ -18,16 +18,17 @@ static void add_losses(const Exec& exec, std::size_t n, const Vector<double>& lo
 }
 
 template <class T>
-void cross_entropy(const Exec& exec, const Matrix<const T>& logits, const Targets& targets,
+void cross_entropy(const Exec& exec, const Matrix<const Wide<T>>& logits, const Targets& targets,
                    const Vector<double>& losses, const Vector<double>& loss_sum) {
+  using W = Wide<T>;
   const std::size_t rows = logits.extent(0), vocab = logits.extent(1);
   if (rows == 0) return;
   Kokkos::parallel_for(
       "shardmark::cross_entropy::loss", row_policy(exec, rows), KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t row = member.league_rank();
-        const T* x = &logits(row, 0);
-        const T largest = row_max(member, vocab, x[0], [&](std::size_t i) { return x[i]; });
-        const T sum = row_sum(member, vocab, [&](std::size_t i) { return math::exp(x[i] - largest); });
+        const W* x = &logits(row, 0);
+        const W largest = row_max(member, vocab, x[0], [&](std::size_t i) { return x[i]; });
+        const W sum = row_sum(member, vocab, [&](std::size_t i) { return math::exp(x[i] - largest); });
         if (member.team_rank() == 0)
           losses(row) = math::log(static_cast<double>(sum)) + (largest - x[targets(row)]);
       });
@@ -35,34 +36,36 @@ void cross_entropy(const Exec& exec, const Matrix<const T>& logits, const Target
 }
 
 template <class T>
-void cross_entropy_and_gradient(const Exec& exec, double loss_scale, const Matrix<T>& logits,
+void cross_entropy_and_gradient(const Exec& exec, double loss_scale, const Matrix<Wide<T>>& logits,
                                 const Targets& targets, const Vector<double>& losses,
-                                const Vector<double>& loss_sum) {
+                                const Vector<double>& loss_sum, const Matrix<T>& dlogits) {
+  using W = Wide<T>;
   const std::size_t rows = logits.extent(0), vocab = logits.extent(1);
   if (rows == 0) return;
-  const T scale = static_cast<T>(loss_scale);
+  const auto scale = static_cast<W>(loss_scale);
   Kokkos::parallel_for(
       "shardmark::cross_entropy::gradient", row_policy(exec, rows), KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t row = member.league_rank(), target = targets(row);
-        T* x = &logits(row, 0);
-        const T target_logit = x[target];
-        const T largest = row_max(member, vocab, x[0], [&](std::size_t i) { return x[i]; });
+        W* x = &logits(row, 0);
+        T* out = &dlogits(row, 0);
+        const W target_logit = x[target];
+        const W largest = row_max(member, vocab, x[0], [&](std::size_t i) { return x[i]; });
         row_for(member, vocab, [&](std::size_t i) { x[i] = math::exp(x[i] - largest); });
-        const T sum = row_sum(member, vocab, [&](std::size_t i) { return x[i]; });
-        const T factor = scale / sum;
-        row_for(member, vocab, [&](std::size_t i) { x[i] = x[i] * factor - (i == target ? scale : T(0)); });
+        const W sum = row_sum(member, vocab, [&](std::size_t i) { return x[i]; });
+        const W factor = scale / sum;
+        row_for(member, vocab, [&](std::size_t i) { out[i] = x[i] * factor - (i == target ? scale : W(0)); });
         if (member.team_rank() == 0)
           losses(row) = math::log(static_cast<double>(sum)) + (largest - target_logit);
       });
   add_losses(exec, rows, losses, loss_sum);
 }
 
-#define SHARDMARK_INSTANTIATE(T)                                                                          \
-  template void cross_entropy(const Exec&, const Matrix<const T>&, const Targets&, const Vector<double>&, \
-                              const Vector<double>&);                                                     \
-  template void cross_entropy_and_gradient(const Exec&, double, const Matrix<T>&, const Targets&,         \
-                                           const Vector<double>&, const Vector<double>&);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
+#define SHARDMARK_INSTANTIATE(T)                                                                           \
+  template void cross_entropy<T>(const Exec&, const Matrix<const Wide<T>>&, const Targets&,                \
+                                 const Vector<double>&, const Vector<double>&);                            \
+  template void cross_entropy_and_gradient<T>(const Exec&, double, const Matrix<Wide<T>>&, const Targets&, \
+                                              const Vector<double>&, const Vector<double>&,                \
+                                              const Matrix<T>&);
+SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
 
 }  // namespace shardmark

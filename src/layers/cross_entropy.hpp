@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/precision.hpp"
 #include "core/types.hpp"
 
 namespace shardmark {
@@ -23,13 +24,15 @@ struct Targets {
 /// Adds the sum over the rows of -ln softmax(logits)[target], in nats, to loss_sum(0). logits (N, V) are left
 /// alone. losses (N) is scratch.
 template <class T>
-void cross_entropy(const Exec& exec, const Matrix<const T>& logits, const Targets& targets,
+void cross_entropy(const Exec& exec, const Matrix<const Wide<T>>& logits, const Targets& targets,
                    const Vector<double>& losses, const Vector<double>& loss_sum);
 
-/// The same, and logits becomes the gradient of loss_scale x that sum: loss_scale (softmax - one-hot target).
+/// The same, and writes the gradient of loss_scale x that sum to dlogits (N, V): loss_scale (softmax -
+/// one-hot target). What logits hold afterwards does not matter; dlogits may be the same memory where T is
+/// Wide<T>.
 template <class T>
-void cross_entropy_and_gradient(const Exec& exec, double loss_scale, const Matrix<T>& logits,
+void cross_entropy_and_gradient(const Exec& exec, double loss_scale, const Matrix<Wide<T>>& logits,
                                 const Targets& targets, const Vector<double>& losses,
-                                const Vector<double>& loss_sum);
+                                const Vector<double>& loss_sum, const Matrix<T>& dlogits);
 
 }  // namespace shardmark

@@ -3,6 +3,7 @@
 #include "layers/embedding.hpp"
 
 #include "core/kernels.hpp"
+#include "core/precision.hpp"
 
 namespace shardmark {
 
@@ -20,10 +21,34 @@ void embedding_forward(const Exec& exec, const Matrix<const std::int32_t>& token
       });
 }
 
-template <class T>
+/// Adds rows first, first + step, … of dx that `wanted` accepts to out, in this order: in Wide<T>, from what
+/// out holds, rounded to G once. A thread of the team has columns of its own, up to `lanes` at a time.
+template <class T, class G, class Wanted>
+KOKKOS_INLINE_FUNCTION void add_rows(const RowMember& member, const Matrix<const T>& dx, std::size_t first,
+                                     std::size_t step, const Wanted& wanted, G* out) {
+  constexpr std::size_t threads = row_threads, lanes = exec_is_host ? 1024 : 8;
+  const std::size_t rows = dx.extent(0), width = dx.extent(1);
+  for (std::size_t begin = member.team_rank(); begin < width; begin += lanes * threads) {
+    const std::size_t columns = (width - begin + threads - 1) / threads,
+                      n = columns < lanes ? columns : lanes;
+    Wide<T> sums[lanes];
+    SHARDMARK_SIMD("omp simd")
+    for (std::size_t i = 0; i < n; ++i) sums[i] = out[begin + i * threads];
+    for (std::size_t row = first; row < rows; row += step) {
+      if (!wanted(row)) continue;
+      const T* gradient = &dx(row, begin);
+      SHARDMARK_SIMD("omp simd")
+      for (std::size_t i = 0; i < n; ++i) sums[i] += gradient[i * threads];
+    }
+    SHARDMARK_SIMD("omp simd")
+    for (std::size_t i = 0; i < n; ++i) out[begin + i * threads] = sums[i];
+  }
+}
+
+template <class T, class G>
 void embedding_backward(const Exec& exec, const Matrix<const std::int32_t>& tokens, const Matrix<const T>& dx,
-                        const Matrix<T>& dwte, const Matrix<T>& dwpe) {
-  const std::size_t samples = tokens.extent(0), context = dwpe.extent(0), width = dwpe.extent(1);
+                        const Matrix<G>& dwte, const Matrix<G>& dwpe) {
+  const std::size_t samples = tokens.extent(0), context = dwpe.extent(0);
   if (samples == 0) return;
   // The team of a token's first occurrence adds the rows of all its occurrences, in order: no two teams
   // write to one row of dwte. Looking for the others reads B T tokens a team, little beside a row's products.
@@ -38,31 +63,26 @@ void embedding_backward(const Exec& exec, const Matrix<const std::int32_t>& toke
                                    [&](std::size_t t) { return tokens(sample, t) == token ? 1 : 0; });
           if (seen != 0) return;
         }
-        T* out = &dwte(token, 0);
-        for (std::size_t row = first; row < samples * context; ++row) {
-          if (tokens(row / context, row % context) != token) continue;
-          const T* gradient = &dx(row, 0);
-          row_for(member, width, [&](std::size_t i) { out[i] += gradient[i]; });
-        }
+        const auto same = [&](std::size_t row) { return tokens(row / context, row % context) == token; };
+        add_rows(member, dx, first, 1, same, &dwte(token, 0));
       });
   Kokkos::parallel_for(
       "shardmark::embedding::position_gradient", row_policy(exec, context),
       KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t t = member.league_rank();
-        T* out = &dwpe(t, 0);
-        for (std::size_t sample = 0; sample < samples; ++sample) {
-          const T* gradient = &dx(sample * context + t, 0);
-          row_for(member, width, [&](std::size_t i) { out[i] += gradient[i]; });
-        }
+        add_rows(
+            member, dx, t, context, [](std::size_t) { return true; }, &dwpe(t, 0));
       });
 }
 
-#define SHARDMARK_INSTANTIATE(T)                                                                           \
-  template void embedding_forward(const Exec&, const Matrix<const std::int32_t>&, const Matrix<const T>&,  \
-                                  const Matrix<const T>&, const Matrix<T>&);                               \
-  template void embedding_backward(const Exec&, const Matrix<const std::int32_t>&, const Matrix<const T>&, \
-                                   const Matrix<T>&, const Matrix<T>&);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
+#define SHARDMARK_INSTANTIATE(T)                                                                             \
+  template void embedding_forward<T>(const Exec&, const Matrix<const std::int32_t>&, const Matrix<const T>&, \
+                                     const Matrix<const T>&, const Matrix<T>&);
+SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
+#define SHARDMARK_INSTANTIATE(T, G)                                                      \
+  template void embedding_backward<T, G>(const Exec&, const Matrix<const std::int32_t>&, \
+                                         const Matrix<const T>&, const Matrix<G>&, const Matrix<G>&);
+SHARDMARK_FOR_PRECISIONS(SHARDMARK_INSTANTIATE)
 
 }  // namespace shardmark

@@ -15,8 +15,8 @@ void embedding_forward(const Exec& exec, const Matrix<const std::int32_t>& token
                        const Matrix<const T>& wpe, const Matrix<T>& x);
 
 /// Adds to dwte and dwpe, shaped like wte and wpe. dx (B T, C).
-template <class T>
+template <class T, class G>
 void embedding_backward(const Exec& exec, const Matrix<const std::int32_t>& tokens, const Matrix<const T>& dx,
-                        const Matrix<T>& dwte, const Matrix<T>& dwpe);
+                        const Matrix<G>& dwte, const Matrix<G>& dwpe);
 
 }  // namespace shardmark

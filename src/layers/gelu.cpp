@@ -4,11 +4,12 @@
 
 #include "core/kernels.hpp"
 #include "core/math.hpp"
+#include "core/precision.hpp"
 
 namespace shardmark {
 namespace {
 
-// 2u = x (linear + cubic x^2), with linear = 2 sqrt(2 / pi).
+// 2u = x (linear + cubic x^2), with linear = 2 sqrt(2 / pi). T is float or double.
 template <class T>
 struct Gelu {
   static constexpr T linear = T(1.5957691216057307118);
@@ -32,7 +33,10 @@ void gelu_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& y
       "shardmark::gelu::forward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
         const T* in = &x(member.league_rank(), 0);
         T* out = &y(member.league_rank(), 0);
-        row_for(member, x.extent(1), [&](std::size_t i) { out[i] = in[i] * Gelu<T>::gate(in[i]); });
+        row_for(member, x.extent(1), [&](std::size_t i) {
+          const Wide<T> value = in[i];
+          out[i] = value * Gelu<Wide<T>>::gate(value);
+        });
       });
 }
 
@@ -43,14 +47,14 @@ void gelu_backward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& 
       "shardmark::gelu::backward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
         const T* in = &x(member.league_rank(), 0);
         T* gradient = &dy(member.league_rank(), 0);
-        row_for(member, x.extent(1), [&](std::size_t i) { gradient[i] *= Gelu<T>::slope(in[i]); });
+        row_for(member, x.extent(1),
+                [&](std::size_t i) { gradient[i] = gradient[i] * Gelu<Wide<T>>::slope(in[i]); });
       });
 }
 
 #define SHARDMARK_INSTANTIATE(T)                                                     \
   template void gelu_forward(const Exec&, const Matrix<const T>&, const Matrix<T>&); \
   template void gelu_backward(const Exec&, const Matrix<const T>&, const Matrix<T>&);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
+SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
 
 }  // namespace shardmark

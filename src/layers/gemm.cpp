@@ -2,22 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/gemm.hpp"
 
-#include <KokkosBlas3_gemm.hpp>
 #include <chrono>
 #include <string>
+#include <type_traits>
 
 #include "core/error.hpp"
-
-#ifdef KOKKOS_ENABLE_CUDA
-#include <cublas_v2.h>
-#else
-extern "C" {
-void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
-            const int*, const float*, const int*, const float*, float*, const int*);
-void dgemm_(const char*, const char*, const int*, const int*, const int*, const double*, const double*,
-            const int*, const double*, const int*, const double*, double*, const int*);
-}
-#endif
+#include "layers/gemm_backends.hpp"
 
 namespace shardmark {
 
@@ -48,8 +38,27 @@ class GemmRegion {
   Clock::time_point start_;
 };
 
+/// Types that are multiplied as they are by a library, where the processor or the device can.
+struct Native {
+  bool bf16 = !exec_is_host, fp16 = !exec_is_host;
+};
+Native& native() {
+  static Native chosen;
+  return chosen;
+}
+
+/// Throws unless a library multiplies `param` here.
+void require_native(Dtype param) {
+  if (!exec_is_host) return;
+  const std::string lack =
+      param == Dtype::bf16 ? onednn_lacks() : "no library here multiplies fp16 on the host";
+  if (!lack.empty())
+    throw DeckError("precision.gemm = \"auto\" does not go with precision.param = \"" +
+                    std::string(name_of(param)) + "\" here: " + lack + "; set precision.gemm = \"emulated\"");
+}
+
 template <class T>
-void scale(const Exec& exec, T beta, const Matrix<T>& c) {
+void scale(const Exec& exec, Wide<T> beta, const Matrix<T>& c) {
   const std::size_t columns = c.extent(1);
   Kokkos::parallel_for(
       "shardmark::gemm::scale",
@@ -57,105 +66,94 @@ void scale(const Exec& exec, T beta, const Matrix<T>& c) {
           exec, 0, static_cast<std::int64_t>(c.extent(0) * columns)),
       KOKKOS_LAMBDA(const std::size_t i) {
         T& value = c(i / columns, i % columns);
-        value = beta == T(0) ? T(0) : beta * value;
+        value = beta == 0 ? Wide<T>(0) : beta * value;
       });
 }
 
-// BLAS is column-major, so it is given the transposed problem: C^T = op(B)^T op(A)^T.
+template <class A, class C>
+void multiply(const Exec& exec, const Product<A, C>& product) {
+  constexpr bool brain = std::is_same_v<A, bf16>, half = std::is_same_v<A, fp16>;
+  if constexpr (!brain && !half && std::is_same_v<A, C>) {
+    blas_gemm(exec, product);
+  } else if ((brain && native().bf16) || (half && native().fp16)) {
 #ifdef KOKKOS_ENABLE_CUDA
-
-void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw EnvironmentError(std::string(call) + " failed: " + cublasGetStatusString(status));
-}
-
-/// The process's cuBLAS handle, set to the stream of `exec`. It lives until Kokkos is finalised.
-cublasHandle_t handle_on(const Exec& exec) {
-  static cublasHandle_t handle = nullptr;
-  if (handle == nullptr) {
-    check(cublasCreate(&handle), "cublasCreate");
-    Kokkos::push_finalize_hook([] { cublasDestroy(handle); });
-  }
-  check(cublasSetStream(handle, exec.cuda_stream()), "cublasSetStream");
-  return handle;
-}
-
-cublasOperation_t cublas(Op op) {
-  return op == Op::none ? CUBLAS_OP_N : CUBLAS_OP_T;
-}
-
-void blas_batched(const Exec& exec, Op op_a, Op op_b, int m, int n, int k, float alpha,
-                  const Strided<const float>& a, const Strided<const float>& b, float beta,
-                  const Strided<float>& c, int count) {
-  check(cublasSgemmStridedBatched(handle_on(exec), cublas(op_b), cublas(op_a), n, m, k, &alpha, b.data, b.row,
-                                  b.batch, a.data, a.row, a.batch, &beta, c.data, c.row, c.batch, count),
-        "cublasSgemmStridedBatched");
-}
-void blas_batched(const Exec& exec, Op op_a, Op op_b, int m, int n, int k, double alpha,
-                  const Strided<const double>& a, const Strided<const double>& b, double beta,
-                  const Strided<double>& c, int count) {
-  check(cublasDgemmStridedBatched(handle_on(exec), cublas(op_b), cublas(op_a), n, m, k, &alpha, b.data, b.row,
-                                  b.batch, a.data, a.row, a.batch, &beta, c.data, c.row, c.batch, count),
-        "cublasDgemmStridedBatched");
-}
-
+    if constexpr (brain || half) cublas_gemm(exec, product);
 #else
-static_assert(exec_is_host, "attention needs a host BLAS or cuBLAS: add this device's batched product here");
-
-constexpr auto host_gemm(float) {
-  return &sgemm_;
-}
-constexpr auto host_gemm(double) {
-  return &dgemm_;
-}
-
-template <class T>
-void blas_batched(const Exec&, Op op_a, Op op_b, int m, int n, int k, T alpha, const Strided<const T>& a,
-                  const Strided<const T>& b, T beta, const Strided<T>& c, int count) {
-  const char trans_a = static_cast<char>(op_a), trans_b = static_cast<char>(op_b);
-  const int row_a = static_cast<int>(a.row), row_b = static_cast<int>(b.row), row_c = static_cast<int>(c.row);
-  for (int i = 0; i < count; ++i) {
-    host_gemm(T())(&trans_b, &trans_a, &n, &m, &k, &alpha, b.data + i * b.batch, &row_b, a.data + i * a.batch,
-                   &row_a, &beta, c.data + i * c.batch, &row_c);
+    if constexpr (brain) onednn_gemm(exec, product);
+#endif
+  } else {
+    emulated_gemm(exec, product);
   }
 }
-#endif
 
 }  // namespace
 
-template <class T>
-void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a, const Matrix<const T>& b,
-          T beta, const Matrix<T>& c) {
+void choose_gemm(Dtype param, const std::string& wish) {
+  const bool small = param == Dtype::bf16 || param == Dtype::fp16;
+  if (wish != "auto" && wish != "emulated")
+    throw DeckError("precision.gemm = \"" + wish + "\" is unknown; valid: \"auto\", \"emulated\"");
+  if (!small && wish == "emulated")
+    throw DeckError("precision.gemm = \"emulated\" is for bf16 and fp16; with precision.param = \"" +
+                    std::string(name_of(param)) + "\" only \"auto\" is valid");
+  if (small && wish == "auto") require_native(param);
+  if (param == Dtype::bf16) native().bf16 = wish == "auto";
+  if (param == Dtype::fp16) native().fp16 = wish == "auto";
+}
+
+std::string gemm_description(Dtype param) {
+  const std::string single = blas_name() + " sgemm";
+  if (param == Dtype::fp32) return single;
+  if (param == Dtype::fp64) return blas_name() + " dgemm";
+  if (!(param == Dtype::bf16 ? native().bf16 : native().fp16))
+    return "emulated: " + single + " on converted tiles";
+  return exec_is_host ? onednn_description() : blas_name() + " " + name_of(param) + ", sums in fp32";
+}
+
+template <class A, class C>
+void gemm(const Exec& exec, Op op_a, Op op_b, Wide<A> alpha, const Matrix<const A>& a,
+          const Matrix<const A>& b, Wide<A> beta, const Matrix<C>& c) {
   static const std::string label = "shardmark::gemm::gemm";
   const std::size_t m = c.extent(0), n = c.extent(1), k = a.extent(op_a == Op::none ? 1 : 0);
   if (m == 0 || n == 0) return;
-  if (k == 0) return scale(exec, beta, c);
-  const char trans_a[] = {static_cast<char>(op_a), 0}, trans_b[] = {static_cast<char>(op_b), 0};
+  if (k == 0) return scale<C>(exec, beta, c);
   const GemmRegion region(label, 2.0 * m * n * k);
-#if KOKKOS_VERSION >= 40000
-  KokkosBlas::gemm(exec, trans_a, trans_b, alpha, a, b, beta, c);
-#else
-  KokkosBlas::gemm(trans_a, trans_b, alpha, a, b, beta, c);  // always on the default instance
-#endif
+  if constexpr (std::is_same_v<A, C> && std::is_same_v<A, Wide<A>>)
+    kernels_gemm(exec, op_a, op_b, alpha, a, b, beta, c);
+  else
+    multiply(exec, Product<A, C>{op_a,
+                                 op_b,
+                                 m,
+                                 n,
+                                 k,
+                                 alpha,
+                                 {a.data(), a.extent(1), 0},
+                                 {b.data(), b.extent(1), 0},
+                                 beta,
+                                 {c.data(), n, 0},
+                                 1});
 }
 
-template <class T>
-void gemm_batched(const Exec& exec, Op op_a, Op op_b, std::size_t m, std::size_t n, std::size_t k, T alpha,
-                  const Strided<const T>& a, const Strided<const T>& b, T beta, const Strided<T>& c,
-                  std::size_t count) {
+template <class A, class C>
+void gemm_batched(const Exec& exec, Op op_a, Op op_b, std::size_t m, std::size_t n, std::size_t k,
+                  Wide<A> alpha, const Strided<const A>& a, const Strided<const A>& b, Wide<A> beta,
+                  const Strided<C>& c, std::size_t count) {
   static const std::string label = "shardmark::gemm::batched";
   const GemmRegion region(label, 2.0 * m * n * k * count);
-  blas_batched(exec, op_a, op_b, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), alpha, a, b,
-               beta, c, static_cast<int>(count));
+  multiply(exec, Product<A, C>{op_a, op_b, m, n, k, alpha, a, b, beta, c, count});
 }
 
-#define SHARDMARK_INSTANTIATE(T)                                                                     \
-  template void gemm(const Exec&, Op, Op, T, const Matrix<const T>&, const Matrix<const T>&, T,      \
-                     const Matrix<T>&);                                                              \
-  template void gemm_batched(const Exec&, Op, Op, std::size_t, std::size_t, std::size_t, T,          \
-                             const Strided<const T>&, const Strided<const T>&, T, const Strided<T>&, \
-                             std::size_t);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
+#define SHARDMARK_INSTANTIATE(A, C)                                                                      \
+  template void gemm<A, C>(const Exec&, Op, Op, Wide<A>, const Matrix<const A>&, const Matrix<const A>&, \
+                           Wide<A>, const Matrix<C>&);                                                   \
+  template void gemm_batched<A, C>(const Exec&, Op, Op, std::size_t, std::size_t, std::size_t, Wide<A>,  \
+                                   const Strided<const A>&, const Strided<const A>&, Wide<A>,            \
+                                   const Strided<C>&, std::size_t);
+SHARDMARK_INSTANTIATE(float, float)
+SHARDMARK_INSTANTIATE(double, double)
+SHARDMARK_INSTANTIATE(float, bf16)
+SHARDMARK_INSTANTIATE(bf16, float)
+SHARDMARK_INSTANTIATE(bf16, bf16)
+SHARDMARK_INSTANTIATE(fp16, float)
+SHARDMARK_INSTANTIATE(fp16, fp16)
 
 }  // namespace shardmark

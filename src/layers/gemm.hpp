@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
+#include "core/dtype.hpp"
+#include "core/precision.hpp"
 #include "core/types.hpp"
 
 namespace shardmark {
@@ -13,18 +16,31 @@ namespace shardmark {
 struct GemmCounter {
   std::uint64_t calls = 0;
   double flops = 0;    ///< 2 m n k a product
-  double seconds = 0;  ///< inside BLAS; stays 0 on devices, where calls return before the work is done
+  double seconds = 0;  ///< inside them; stays 0 on devices, where calls return before the work is done
 };
 /// The counter of this process. To reset it, assign GemmCounter{}. Main thread only.
 GemmCounter& gemm_counter();
+
+/// Chooses what multiplies matrices of `param`, for the rest of the run. `wish` is precision.gemm: "auto"
+/// takes a library that multiplies this type itself, "emulated" converts tiles to Wide<T> and back. Throws
+/// DeckError where the wish cannot be met here. Without a call hosts emulate 16-bit products.
+void choose_gemm(Dtype param, const std::string& wish);
+
+/// What multiplies matrices of `param` now, such as "OpenBLAS 0.3.21 sgemm".
+std::string gemm_description(Dtype param);
+
+/// Name and version of the library for bf16 products in this build; empty where it has none.
+std::string onednn_version();
 
 enum class Op : char { none = 'N', transpose = 'T' };
 
 /// C = alpha op(A) op(B) + beta C, row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n). Any extent may
 /// be zero; with k = 0 the product counts as zeros. With beta = 0 what C held does not matter, NaN included.
-template <class T>
-void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a, const Matrix<const T>& b,
-          T beta, const Matrix<T>& c);
+/// Sums are those of Wide<A>; a narrower C is rounded once. (A, C) is one of (float, float), (double,
+/// double), (float, bf16), (bf16, float), (bf16, bf16), (fp16, float), (fp16, fp16).
+template <class A, class C = A>
+void gemm(const Exec& exec, Op op_a, Op op_b, Wide<A> alpha, const Matrix<const A>& a,
+          const Matrix<const A>& b, Wide<A> beta, const Matrix<C>& c);
 
 /// A row-major matrix inside a larger array, one of several at equal distance.
 template <class T>
@@ -36,9 +52,9 @@ struct Strided {
 
 /// `count` products like gemm's on matrices at equal distance. m, n, k are those of op(A) and op(B), not
 /// zero.
-template <class T>
-void gemm_batched(const Exec& exec, Op op_a, Op op_b, std::size_t m, std::size_t n, std::size_t k, T alpha,
-                  const Strided<const T>& a, const Strided<const T>& b, T beta, const Strided<T>& c,
-                  std::size_t count);
+template <class A, class C = A>
+void gemm_batched(const Exec& exec, Op op_a, Op op_b, std::size_t m, std::size_t n, std::size_t k,
+                  Wide<A> alpha, const Strided<const A>& a, const Strided<const A>& b, Wide<A> beta,
+                  const Strided<C>& c, std::size_t count);
 
 }  // namespace shardmark

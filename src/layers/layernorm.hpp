@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/precision.hpp"
 #include "core/types.hpp"
 #include "layers/into.hpp"
 
@@ -21,12 +22,12 @@ inline constexpr double layernorm_epsilon = 1e-5;
 template <class T>
 void layernorm_forward(const Exec& exec, const Matrix<const T>& x, const Vector<const T>& gamma,
                        const Vector<const T>& beta, const Matrix<T>& y,
-                       const LayernormStatistics<T>& statistics);
+                       const LayernormStatistics<Wide<T>>& statistics);
 
 /// Adds to dgamma and dbeta (C); writes the gradient with respect to x to dx or adds it (N, C).
-template <class T>
+template <class T, class G>
 void layernorm_backward(const Exec& exec, const Matrix<const T>& dy, const Matrix<const T>& x,
-                        const Vector<const T>& gamma, const LayernormStatistics<T>& statistics,
-                        const Vector<T>& dgamma, const Vector<T>& dbeta, const Matrix<T>& dx, Into into);
+                        const Vector<const T>& gamma, const LayernormStatistics<Wide<T>>& statistics,
+                        const Vector<G>& dgamma, const Vector<G>& dbeta, const Matrix<T>& dx, Into into);
 
 }  // namespace shardmark

@@ -3,6 +3,7 @@
 #include "layers/mean_squared_error.hpp"
 
 #include "core/kernels.hpp"
+#include "core/precision.hpp"
 
 namespace shardmark {
 
@@ -16,7 +17,8 @@ void mean_squared_error(const Exec& exec, const Matrix<const T>& outputs, const 
         double sum = 0;
         for (std::size_t row = 0; row < outputs.extent(0); ++row) {
           sum += row_sum(member, outputs.extent(1), [&](std::size_t i) {
-            const double error = static_cast<double>(outputs(row, i)) - responses(row, i);
+            const double error =
+                static_cast<double>(outputs(row, i)) - static_cast<double>(responses(row, i));
             return error * error;
           });
         }
@@ -29,7 +31,7 @@ void mean_squared_error_and_gradient(const Exec& exec, double loss_scale, const 
                                      const Matrix<const T>& responses, const Vector<double>& loss_sum) {
   mean_squared_error<T>(exec, outputs, responses, loss_sum);
   if (outputs.extent(0) == 0) return;
-  const T scale = static_cast<T>(2 * loss_scale);
+  const auto scale = static_cast<Wide<T>>(2 * loss_scale);
   Kokkos::parallel_for(
       "shardmark::mean_squared_error::gradient", row_policy(exec, outputs.extent(0)),
       KOKKOS_LAMBDA(const RowMember& member) {
@@ -44,7 +46,6 @@ void mean_squared_error_and_gradient(const Exec& exec, double loss_scale, const 
                                    const Vector<double>&);                                      \
   template void mean_squared_error_and_gradient(const Exec&, double, const Matrix<T>&,          \
                                                 const Matrix<const T>&, const Vector<double>&);
-SHARDMARK_INSTANTIATE(float)
-SHARDMARK_INSTANTIATE(double)
+SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
 
 }  // namespace shardmark

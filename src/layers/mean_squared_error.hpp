@@ -6,7 +6,7 @@
 
 namespace shardmark {
 
-/// Adds the sum of (outputs - responses)^2 over all outputs to loss_sum(0). Both (B, O).
+/// Adds the sum of (outputs - responses)^2 over all outputs to loss_sum(0), in double. Both (B, O).
 template <class T>
 void mean_squared_error(const Exec& exec, const Matrix<const T>& outputs, const Matrix<const T>& responses,
                         const Vector<double>& loss_sum);

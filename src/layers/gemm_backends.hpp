@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "layers/gemm.hpp"
+
+// What gemm.cpp chooses from; for the files of gemm only.
+namespace shardmark {
+
+/// The arguments of gemm_batched(); no extent is zero.
+template <class A, class C>
+struct Product {
+  Op op_a, op_b;
+  std::size_t m, n, k;
+  Wide<A> alpha;
+  Strided<const A> a, b;
+  Wide<A> beta;
+  Strided<C> c;
+  std::size_t count;
+};
+
+/// float or double, by the host's BLAS or cuBLAS.
+template <class T>
+void blas_gemm(const Exec& exec, const Product<T, T>& product);
+/// The same for whole matrices, by way of Kokkos Kernels.
+template <class T>
+void kernels_gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
+                  const Matrix<const T>& b, T beta, const Matrix<T>& c);
+/// Such as "OpenBLAS 0.3.21".
+std::string blas_name();
+
+/// bf16 or fp16 on CUDA, sums in float.
+template <class A, class C>
+void cublas_gemm(const Exec& exec, const Product<A, C>& product);
+
+/// bf16 on hosts: empty where the processor multiplies bf16 and oneDNN is there to use it, else what is
+/// lacking.
+std::string onednn_lacks();
+/// Such as "oneDNN 2.6.3 bf16 avx512_core_bf16".
+std::string onednn_description();
+template <class C>
+void onednn_gemm(const Exec& exec, const Product<bf16, C>& product);
+
+/// [Note: Emulated products] Any of the types, everywhere: tiles of A and B are converted to float and
+/// multiplied by blas_gemm(); a tile of a 16-bit C is added up in float over all of k and rounded once. The
+/// scratch of three tiles is allocated at the first call, and the order of all sums is fixed by the shape.
+template <class A, class C>
+void emulated_gemm(const Exec& exec, const Product<A, C>& product);
+
+}  // namespace shardmark

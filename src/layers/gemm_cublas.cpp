@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include <Kokkos_Core.hpp>
+
+#ifdef KOKKOS_ENABLE_CUDA
+#include <cublas_v2.h>
+
+#include "core/error.hpp"
+#include "layers/gemm_backends.hpp"
+
+namespace shardmark {
+namespace {
+
+void check(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw EnvironmentError(std::string(call) + " failed: " + cublasGetStatusString(status));
+}
+
+/// The process's cuBLAS handle, set to the stream of `exec`. It lives until Kokkos is finalised.
+cublasHandle_t handle_on(const Exec& exec) {
+  static cublasHandle_t handle = nullptr;
+  if (handle == nullptr) {
+    check(cublasCreate(&handle), "cublasCreate");
+    // Sums over k stay in float, also where cuBLAS splits them.
+    check(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "cublasSetMathMode");
+    Kokkos::push_finalize_hook([] { cublasDestroy(handle); });
+  }
+  check(cublasSetStream(handle, exec.cuda_stream()), "cublasSetStream");
+  return handle;
+}
+
+cublasOperation_t cublas(Op op) {
+  return op == Op::none ? CUBLAS_OP_N : CUBLAS_OP_T;
+}
+
+template <class T>
+constexpr cudaDataType_t cuda_type = CUDA_R_32F;
+template <>
+constexpr cudaDataType_t cuda_type<bf16> = CUDA_R_16BF;
+template <>
+constexpr cudaDataType_t cuda_type<fp16> = CUDA_R_16F;
+
+}  // namespace
+
+// cuBLAS is column-major, so it is given the transposed problem: C^T = op(B)^T op(A)^T.
+template <>
+void blas_gemm(const Exec& exec, const Product<float, float>& p) {
+  const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
+  check(cublasSgemmStridedBatched(handle_on(exec), cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha,
+                                  p.b.data, p.b.row, p.b.batch, p.a.data, p.a.row, p.a.batch, &p.beta,
+                                  p.c.data, p.c.row, p.c.batch, static_cast<int>(p.count)),
+        "cublasSgemmStridedBatched");
+}
+template <>
+void blas_gemm(const Exec& exec, const Product<double, double>& p) {
+  const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
+  check(cublasDgemmStridedBatched(handle_on(exec), cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha,
+                                  p.b.data, p.b.row, p.b.batch, p.a.data, p.a.row, p.a.batch, &p.beta,
+                                  p.c.data, p.c.row, p.c.batch, static_cast<int>(p.count)),
+        "cublasDgemmStridedBatched");
+}
+
+template <class A, class C>
+void cublas_gemm(const Exec& exec, const Product<A, C>& p) {
+  const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
+  const int row_a = static_cast<int>(p.a.row), row_b = static_cast<int>(p.b.row),
+            row_c = static_cast<int>(p.c.row);
+  const cublasHandle_t handle = handle_on(exec);
+  if (p.count == 1) {
+    check(cublasGemmEx(handle, cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha, p.b.data, cuda_type<A>,
+                       row_b, p.a.data, cuda_type<A>, row_a, &p.beta, p.c.data, cuda_type<C>, row_c,
+                       CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx");
+    return;
+  }
+  check(cublasGemmStridedBatchedEx(handle, cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha, p.b.data,
+                                   cuda_type<A>, row_b, static_cast<long long>(p.b.batch), p.a.data,
+                                   cuda_type<A>, row_a, static_cast<long long>(p.a.batch), &p.beta, p.c.data,
+                                   cuda_type<C>, row_c, static_cast<long long>(p.c.batch),
+                                   static_cast<int>(p.count), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
+}
+#define SHARDMARK_INSTANTIATE(A, C) template void cublas_gemm(const Exec&, const Product<A, C>&);
+SHARDMARK_INSTANTIATE(bf16, float)
+SHARDMARK_INSTANTIATE(bf16, bf16)
+SHARDMARK_INSTANTIATE(fp16, float)
+SHARDMARK_INSTANTIATE(fp16, fp16)
+
+std::string blas_name() {
+  int version = 0;
+  return cublasGetVersion(handle_on(Exec()), &version) == CUBLAS_STATUS_SUCCESS
+             ? "cuBLAS " + std::to_string(version)
+             : "cuBLAS";
+}
+
+}  // namespace shardmark
+#endif
