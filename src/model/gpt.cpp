@@ -100,7 +100,7 @@ class Gpt : public Model<T, G> {
         d_narrow_("shardmark::gpt::narrow_gradient", max_rows_, config.width),
         d_wide_(allocate<T>("shardmark::gpt::wide_gradient", max_rows_ * 4 * config.width)),
         scratch_(allocate<Wide<T>>("shardmark::gpt::attention_scratch",
-                                   attention_scratch_size(attention(micro_batch_)))) {
+                                   attention_scratch_size<T>(attention(micro_batch_)))) {
     std::shared_ptr<const BlockInside<T>> shared;
     for (std::size_t layer = 0; layer < config.layers; ++layer) {
       const bool recomputed = activations.recompute_every > 0 && layer % activations.recompute_every == 0;

@@ -68,8 +68,9 @@ ActivationBytes gpt_activation_bytes(const ModelConfig& config, const Activation
   const std::uint64_t insides = layers - recomputed + (recomputed > 0 ? 1 : 0);
   const std::uint64_t narrow = insides * 15 * c + layers * c + 8 * c;
   const std::uint64_t wide = insides * (4 + config.heads) + 2;
+  const AttentionShape shape{activations.micro_batch, config.context, config.heads, config.width};
   const std::uint64_t scratch =
-      attention_scratch_size({activations.micro_batch, config.context, config.heads, config.width});
+      bytes == wide_bytes ? attention_scratch_size<float>(shape) : attention_scratch_size<bf16>(shape);
   ActivationBytes result;
   result.activations =
       n * (narrow * bytes + wide * wide_bytes) + scratch * wide_bytes + rows * sizeof(double);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/batcher.hpp"
 
+#include "core/precision.hpp"
+
 namespace shardmark {
 
 SampleRange share_of(const SampleRange& all, int rank, int ranks) {
@@ -46,7 +48,8 @@ Batch<T> Batcher<T>::load(const Exec& exec, Split split, std::uint64_t first, st
   return batch;
 }
 
-template class Batcher<float>;
-template class Batcher<double>;
+#define SHARDMARK_INSTANTIATE(T) template class Batcher<T>;
+SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark

@@ -30,7 +30,8 @@ double measure_gemm_peak(const Exec& exec) {
   return best;
 }
 
-template double measure_gemm_peak<float>(const Exec&);
-template double measure_gemm_peak<double>(const Exec&);
+#define SHARDMARK_INSTANTIATE(T) template double measure_gemm_peak<T>(const Exec&);
+SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
+#undef SHARDMARK_INSTANTIATE
 
 }  // namespace shardmark
