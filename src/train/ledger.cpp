@@ -120,6 +120,12 @@ std::array<Traffic, collective_names.size()> measured_traffic(const Mesh& mesh) 
   return traffic;
 }
 
+TimeByKind measured_times(const Mesh& mesh) {
+  TimeByKind times = mesh.shard_group->times();
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] += mesh.replica_group->times()[i];
+  return times;
+}
+
 std::uint64_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -59,6 +59,9 @@ std::array<Traffic, collective_names.size()> predict_traffic(const Trainer<T>& t
 /// The traffic of both groups so far.
 std::array<Traffic, collective_names.size()> measured_traffic(const Mesh& mesh);
 
+/// The times of both groups' collectives so far.
+TimeByKind measured_times(const Mesh& mesh);
+
 /// The largest resident size of this process so far, from the operating system (VmHWM); 0 where unknown.
 std::uint64_t peak_resident_bytes();
 
