@@ -180,6 +180,9 @@ TEST(Traffic, SeveralRanksMoveSomething) {
   run.trainer->step();
   EXPECT_EQ(sent(passed.all_gather) > 0, world->size() > 1);
   EXPECT_EQ(sent(passed.reduce_scatter) > 0, world->size() > 1);
+  const TimeByKind times = measured_times(run.mesh);
+  EXPECT_EQ(times[static_cast<int>(Collective::all_gather)].exposed > 0, world->size() > 1);
+  EXPECT_EQ(times[static_cast<int>(Collective::all_reduce)].exposed, 0.0);
 }
 
 }  // namespace

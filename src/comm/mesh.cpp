@@ -37,11 +37,15 @@ Mesh make_mesh(const Communicator& world, int shard_size) {
   return mesh;
 }
 
-static std::string describe_device() {
+namespace {
+
+std::string describe_device() {
   if (exec_is_host) return "host";
   return fmt::format("{}, MPI {} device memory", Exec::name(),
                      mpi_is_gpu_aware() ? "reads" : "does not read");
 }
+
+}  // namespace
 
 std::vector<std::string> describe(const Communicator& world, const Mesh& mesh) {
   char host[256] = "";

@@ -33,6 +33,8 @@ CASES = [
     ("src/comm/mpi.cpp", HEAD + "#include <mpi.h>\n", None),
     ("src/train/step.cpp", HEAD + "#include <mpi.h>\n", "homes"),
     ("src/train/step.cpp", HEAD + "auto comm = MPI_COMM_WORLD;\n", "homes"),
+    ("src/comm/mpi.cpp", HEAD + "auto comm = MPI_COMM_WORLD;\n", "homes"),
+    ("src/core/runtime.cpp", HEAD + "auto comm = MPI_COMM_WORLD;\n", None),
     ("src/train/step.cpp", HEAD + "int x = 0;  // not on MPI_COMM_WORLD\n", None),
     ("miniapp/main.cpp", HEAD + "#include <hdf5.h>\n", "homes"),
     ("src/comm/mpi.cpp", HEAD + "#include <nccl.h>\n", "homes"),
