@@ -138,7 +138,7 @@ void expect_predicted_bytes(const Communicator& world, const std::vector<std::st
   run.trainer->step();
   forget();
   run.trainer->step();
-  const auto predicted = predict_traffic(*run.trainer, run.mesh);
+  const auto predicted = predict_traffic(run.config, run.trainer->plan());
   const auto bytes = [&](Collective kind) { return predicted[static_cast<std::size_t>(kind)].bytes; };
   EXPECT_EQ(sent(passed.all_gather), bytes(Collective::all_gather)) << name;
   EXPECT_EQ(sent(passed.reduce_scatter), bytes(Collective::reduce_scatter)) << name;

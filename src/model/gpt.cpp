@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <type_traits>
 
@@ -93,14 +94,13 @@ class Gpt : public Model<T, G> {
         final_statistics_(max_rows_),
         normed_("shardmark::gpt::normed", max_rows_, config.width),
         logits_("shardmark::gpt::logits", std::min(max_rows_, activations.head_rows), config.vocab),
-        d_logits_("shardmark::gpt::logits", one_buffer ? 0 : std::min(max_rows_, activations.head_rows),
-                  config.vocab),
         losses_(allocate<double>("shardmark::gpt::losses", std::min(max_rows_, activations.head_rows))),
         d_residual_("shardmark::gpt::residual_gradient", max_rows_, config.width),
         d_narrow_("shardmark::gpt::narrow_gradient", max_rows_, config.width),
         d_wide_(allocate<T>("shardmark::gpt::wide_gradient", max_rows_ * 4 * config.width)),
         scratch_(allocate<Wide<T>>("shardmark::gpt::attention_scratch",
                                    attention_scratch_size<T>(attention(micro_batch_)))) {
+    if (!one_buffer) d_logits_.emplace("shardmark::gpt::logits", losses_.extent(0), config.vocab);
     std::shared_ptr<const BlockInside<T>> shared;
     for (std::size_t layer = 0; layer < config.layers; ++layer) {
       const bool recomputed = activations.recompute_every > 0 && layer % activations.recompute_every == 0;
@@ -235,7 +235,7 @@ class Gpt : public Model<T, G> {
     if constexpr (one_buffer)
       return logits;
     else
-      return d_logits_(logits.extent(0));
+      return (*d_logits_)(logits.extent(0));
   }
 
   /// f(first row, normed rows, room for their logits) for each piece of the batch.
@@ -270,14 +270,14 @@ class Gpt : public Model<T, G> {
   Activation<T> embedded_;        // (N, C)
   std::vector<Block<T>> blocks_;  // L of them
   SavedStatistics<T> final_statistics_;
-  Activation<T> normed_;          // (N, C), after ln_f
-  Activation<Wide<T>> logits_;    // (head_rows, V)
-  Activation<T> d_logits_;        // their gradient, where it has another type
-  OwnedVector<double> losses_;    // (head_rows)
-  Activation<T> d_residual_;      // (N, C), gradient of the residual stream
-  Activation<T> d_narrow_;        // (N, C), gradient of a branch's (N, C) activation
-  OwnedVector<T> d_wide_;         // (N, 4C), gradient of hidden and of qkv
-  OwnedVector<Wide<T>> scratch_;  // of attention
+  Activation<T> normed_;                   // (N, C), after ln_f
+  Activation<Wide<T>> logits_;             // (head_rows, V)
+  std::optional<Activation<T>> d_logits_;  // their gradient, where it has another type
+  OwnedVector<double> losses_;             // (head_rows)
+  Activation<T> d_residual_;               // (N, C), gradient of the residual stream
+  Activation<T> d_narrow_;                 // (N, C), gradient of a branch's (N, C) activation
+  OwnedVector<T> d_wide_;                  // (N, 4C), gradient of hidden and of qkv
+  OwnedVector<Wide<T>> scratch_;           // of attention
 };
 
 }  // namespace
