@@ -49,6 +49,7 @@ libhdf5-${mpi% *}-dev
 ${mpi#* } : mpiexec
 hdf5-tools : h5diff
 libopenblas-pthread-dev libopenblas-openmp-dev libopenblas-serial-dev libmkl-dev
+libdnnl-dev
 libtomlplusplus-dev
 nlohmann-json3-dev
 libfmt-dev

@@ -105,9 +105,9 @@ TEST(Linear, GradientsMatchFiniteDifferencesAndAdd) {
     return weighted_sum(dy, y);
   };
   const auto backward = [&](Into into) {
-    linear_backward<double>(exec, as_matrix<double>(dy, n, out), as_matrix<double>(x, n, in),
-                            as_matrix<double>(w, out, in), as_matrix<double>(dw, out, in), db,
-                            as_matrix<double>(dx, n, in), into);
+    linear_backward<double, double>(exec, as_matrix<double>(dy, n, out), as_matrix<double>(x, n, in),
+                                    as_matrix<double>(w, out, in), as_matrix<double>(dw, out, in), db,
+                                    as_matrix<double>(dx, n, in), into);
     exec.fence();
   };
   backward(Into::write);
@@ -129,8 +129,8 @@ TEST(Linear, BiasGradientIsTheColumnSum) {
   const std::size_t n = 70, in = 1, out = 131;
   const auto x = constant_tensor(n, 1), w = constant_tensor(out, 1), dy = random_tensor("dy", n * out);
   const auto dw = constant_tensor(out, 0), db = constant_tensor(out, 10);
-  linear_backward<double>(exec, as_matrix<double>(dy, n, out), as_matrix<double>(x, n, in),
-                          as_matrix<double>(w, out, in), as_matrix<double>(dw, out, in), db, {});
+  linear_backward<double, double>(exec, as_matrix<double>(dy, n, out), as_matrix<double>(x, n, in),
+                                  as_matrix<double>(w, out, in), as_matrix<double>(dw, out, in), db, {});
   exec.fence();
   const auto values = to_host(dy), sums = to_host(db), products = to_host(dw);
   for (std::size_t column = 0; column < out; ++column) {
@@ -203,8 +203,8 @@ TEST(Layernorm, GradientsMatchFiniteDifferencesAndAdd) {
     return weighted_sum(dy, y);
   };
   const auto backward = [&](Into into) {
-    layernorm_backward<double>(exec, as_matrix<double>(dy, n, c), as_matrix<double>(x, n, c), gamma, saved,
-                               dgamma, dbeta, as_matrix<double>(dx, n, c), into);
+    layernorm_backward<double, double>(exec, as_matrix<double>(dy, n, c), as_matrix<double>(x, n, c), gamma,
+                                       saved, dgamma, dbeta, as_matrix<double>(dx, n, c), into);
     exec.fence();
   };
   loss();
@@ -289,7 +289,8 @@ struct CrossEntropyCase {
   double loss_and_gradient(double scale, const OwnedVector<T>& logits) const {
     const Exec exec;
     const auto losses = constant_tensor(rows, nan), sum = constant_tensor(1, 100);
-    cross_entropy_and_gradient<T>(exec, scale, as_matrix<T>(logits, rows, vocab), targets, losses, sum);
+    cross_entropy_and_gradient<T>(exec, scale, as_matrix<T>(logits, rows, vocab), targets, losses, sum,
+                                  as_matrix<T>(logits, rows, vocab));
     exec.fence();
     return to_host(sum)[0] - 100;
   }

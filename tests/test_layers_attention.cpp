@@ -44,7 +44,7 @@ struct AttentionRun {
   std::size_t rows = shape.samples * shape.tokens;
   OwnedVector<T> qkv, out = constant_tensor<T>(rows * shape.width, nan);
   OwnedVector<T> log_sums = constant_tensor<T>(rows * shape.heads, nan);
-  OwnedVector<T> scratch = constant_tensor<T>(attention_scratch_size(shape), nan);
+  OwnedVector<T> scratch = constant_tensor<T>(attention_scratch_size<T>(shape), nan);
   OwnedVector<T> dqkv = constant_tensor<T>(rows * 3 * shape.width, nan);
 
   explicit AttentionRun(const AttentionShape& s)

@@ -25,7 +25,10 @@ else()
   endif()
   set(onednn_summary "not found: bf16 products on the host are emulated (install libdnnl-dev)")
 endif()
-if(SHARDMARK_ONEDNN STREQUAL "ON")
+if(SHARDMARK_ONEDNN STREQUAL "ON" AND Kokkos_ENABLE_CUDA)
+  message(FATAL_ERROR "SHARDMARK_ONEDNN=ON does not go with Kokkos for CUDA, where products run on the device: give "
+                      "-DSHARDMARK_ONEDNN=AUTO.")
+elseif(SHARDMARK_ONEDNN STREQUAL "ON")
   shardmark_require(onednn_target
     "oneDNN was not found: install libdnnl-dev, or give -Ddnnl_ROOT=FOLDER or -DSHARDMARK_ONEDNN=OFF.")
 endif()

@@ -41,18 +41,28 @@ memory::desc describe(const Strided<T>& matrix, Op op, std::size_t rows, std::si
   return {extents, type, strides};
 }
 
-// C = alpha A B + beta C, in float: the factor of A B, then the sum.
+/// beta C is added in float before C is rounded. Only in this way has every version of oneDNN fast code.
 dnnl::primitive_attr factors(float alpha, float beta) {
   dnnl::primitive_attr attributes;
-  dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3
-  if (alpha != 1) after.append_eltwise(dnnl::algorithm::eltwise_linear, alpha, 0);
+  if (alpha != 1) attributes.set_scales_mask(DNNL_ARG_SRC, 0);
 #else
   if (alpha != 1) attributes.set_output_scales(0, {alpha});
 #endif
-  if (beta != 0) after.append_sum(beta);
-  attributes.set_post_ops(after);
+  dnnl::post_ops sum;
+  if (beta != 0) sum.append_sum(beta);
+  attributes.set_post_ops(sum);
   return attributes;
+}
+
+/// From version 3 on, primitives read alpha when they run.
+void add_scale([[maybe_unused]] float alpha, [[maybe_unused]] std::unordered_map<int, memory>& operands) {
+#if DNNL_VERSION_MAJOR >= 3
+  if (alpha == 1) return;
+  const memory scale({{1}, memory::data_type::f32, memory::format_tag::x}, engine());
+  *static_cast<float*>(scale.get_data_handle()) = alpha;
+  operands.emplace(DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, scale);
+#endif
 }
 
 template <class C>
@@ -68,10 +78,12 @@ Matmul make_matmul(const Product<bf16, C>& p) {
 #else
   const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, c), attributes, engine());
 #endif
-  return {dnnl::matmul(description),
-          {{DNNL_ARG_SRC, memory(a, engine(), nullptr)},
-           {DNNL_ARG_WEIGHTS, memory(b, engine(), nullptr)},
-           {DNNL_ARG_DST, memory(c, engine(), nullptr)}}};
+  Matmul made{dnnl::matmul(description),
+              {{DNNL_ARG_SRC, memory(a, engine(), nullptr)},
+               {DNNL_ARG_WEIGHTS, memory(b, engine(), nullptr)},
+               {DNNL_ARG_DST, memory(c, engine(), nullptr)}}};
+  add_scale(p.alpha, made.operands);
+  return made;
 }
 
 /// The primitive of this shape: made at the first call, found at later ones.

@@ -10,6 +10,7 @@
 #include "checkpoint/format.hpp"
 #include "comm/communicator.hpp"
 #include "layers/blas.hpp"
+#include "layers/gemm.hpp"
 #include "train/report.hpp"
 
 namespace shardmark {
@@ -42,6 +43,7 @@ nlohmann::ordered_json describe_build() {
   build["threads"] = Exec().concurrency();
   build["device"] = exec_is_host ? "host" : Exec::name();
   build["blas"] = blas_description();
+  if (!onednn_version().empty()) build["onednn"] = onednn_version();
   build["mpi"] = mpi_library_version();
   build["mpi_io"] = mpi_io_component();
   build["hdf5"] = checkpoint::hdf5_version();

@@ -77,7 +77,7 @@ class Configure(unittest.TestCase):
     def test_control_configures(self):
         result = self.configure("-DSHARDMARK_TESTS=OFF", *OPTIONS)
         self.assertEqual(result.returncode, 0, result.stdout)
-        for row in ["Kokkos", "Kokkos Kernels", "BLAS", "MPI", "HDF5", "NCCL", "Compiler", "Tests"]:
+        for row in ["Kokkos", "Kokkos Kernels", "BLAS", "oneDNN", "MPI", "HDF5", "NCCL", "Compiler", "Tests"]:
             self.assertRegex(result.stdout, rf"\n   {row}  +\S")
 
     def test_hidden_packages(self):
@@ -117,6 +117,14 @@ class Configure(unittest.TestCase):
         write(self.root / "include/H5pubconf.h", '#define H5_VERSION "1.14.3"\n')
         write(self.root / "lib/libhdf5.so", "")
         self.assert_stops(r"HDF5 1\.14\.3 in .* is serial.*libhdf5-openmpi-dev", *OPTIONS, f"-DHDF5_ROOT={self.root}")
+
+    def test_onednn_is_looked_for_as_asked(self):
+        missing = "-DONEDNN_LIBRARY="
+        self.assert_stops("oneDNN was not found: install libdnnl-dev", *OPTIONS, "-DSHARDMARK_ONEDNN=ON", missing)
+        self.assert_stops("SHARDMARK_ONEDNN=YES is not one of AUTO, ON, OFF", *OPTIONS, "-DSHARDMARK_ONEDNN=YES")
+        for choice, row in [("AUTO", "not found"), ("OFF", "off")]:
+            result = self.configure("-DSHARDMARK_TESTS=OFF", *OPTIONS, f"-DSHARDMARK_ONEDNN={choice}", missing)
+            self.assertRegex(result.stdout, rf"\n   oneDNN +{row}: bf16 products on the host are emulated")
 
     def test_unknown_processor(self):
         self.assert_stops("SHARDMARK_ARCH=abacus", *OPTIONS, "-DSHARDMARK_ARCH=abacus")

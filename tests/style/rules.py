@@ -31,7 +31,10 @@ HOMES = [
     (r"\bMPI_COMM_WORLD\b(?!\.)", r"src/core/runtime\.cpp"),
     (r"#include <nccl\.h>", r"src/comm/nccl.*"),
     (r"#include <(hdf5\.h|H5\w*)", r"src/checkpoint/hdf5.*"),
-    (r"#include <(KokkosBlas|cblas|cublas|mkl|oneapi/dnnl|dnnl)", r"src/layers/gemm.*"),
+    (r"#include <(KokkosBlas|cblas|mkl)", r"src/layers/gemm_blas\.cpp"),
+    (r"#include <cublas", r"src/layers/gemm_cublas\.cpp"),
+    (r"#include <(oneapi/|)dnnl", r"src/layers/gemm_onednn\.cpp"),
+    (r'#include "layers/gemm_backends\.hpp"', r"src/layers/gemm.*"),
     (r"[.:]fence\(", r"src/core/types\.hpp"),  # its fence() takes a reason
 ]
 
