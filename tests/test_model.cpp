@@ -100,6 +100,7 @@ class ModelRun {
   }
 
   Exec exec_;
+  ModelSpec spec_;
   std::unique_ptr<Model<T>> model_;
   OwnedVector<std::int32_t> tokens_;
   OwnedVector<T> features_, responses_;
