@@ -60,7 +60,7 @@ TEST(Deck, ErrorsNameFileLineKeyAndValidValues) {
       {"[parallel]\nstrategy = \"ddp\"\nreshard_after_forward = true\n",
        "d.toml:3: parallel.reshard_after_forward"},
       {"[precision]\nparam = \"fp32\"\nreduce = \"fp64\"\n",
-       "d.toml:3: precision.reduce = 'fp64': with precision.param fp32 it must be auto or fp32 or bf16"},
+       "d.toml:3: precision.reduce = 'fp64': with precision.param = fp32 it must be auto, bf16 or fp32"},
       {"[precision]\nparam = \"fp8\"\n", "is not one of \"fp32\", \"fp64\""},
       {"[data]\nkind = \"teacher\"\n", "d.toml:2: data.kind = 'teacher': needs model.kind = \"mlp\""},
       {"[comm]\nbackend = \"gloo\"\n", "d.toml:2: comm.backend = 'gloo': is not one of \"mpi\""},

@@ -32,7 +32,8 @@ using PinnedSpace = Kokkos::HIPHostPinnedSpace;
 using PinnedSpace = Kokkos::HostSpace;
 #endif
 template <class T>
-using HostVector = Kokkos::View<T*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+using HostVector =
+    Kokkos::View<T*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
 /// Memory with an owner; converts to the Views above.
 template <class T>

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardmark authors
 // SPDX-License-Identifier: Apache-2.0
+#include "model/gpt.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -13,7 +15,6 @@
 #include "layers/gemm.hpp"
 #include "layers/layernorm.hpp"
 #include "layers/linear.hpp"
-#include "model/gpt.hpp"
 #include "model/kinds.hpp"
 
 namespace shardmark {

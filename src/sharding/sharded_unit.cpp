@@ -45,7 +45,7 @@ ShardedUnit<T, G>::ShardedUnit(const std::vector<Parameter>& parameters, const S
   }
   const char* label = cast ? "shardmark::sharded_unit::masters" : "shardmark::sharded_unit::parameters";
   if (area != nullptr) {
-    masters_.emplace("shardmark::shard_tensor::offloaded", layout_.slice, std::move(area));
+    masters_.emplace("shardmark::sharded_unit::offloaded_masters", layout_.slice, std::move(area));
   } else if (copies_) {
     masters_.emplace(label, layout_.slice);
   } else if constexpr (!cast) {

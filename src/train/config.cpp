@@ -43,8 +43,8 @@ PrecisionConfig read_precision(Deck& deck) {
   precision.reduce = reduce == "bf16" ? Dtype::bf16 : precision.master;
   const bool bf16_allowed = param == "fp32" || param == "bf16";
   if (reduce != "auto" && (reduce != name_of(precision.reduce) || (reduce == "bf16" && !bf16_allowed)))
-    deck.fail("precision.reduce", fmt::format("with precision.param {} it must be auto or {}", param,
-                                              bf16_allowed ? "fp32 or bf16" : name_of(precision.master)));
+    deck.fail("precision.reduce", fmt::format("with precision.param = {} it must be auto{} or {}", param,
+                                              bf16_allowed ? ", bf16" : "", name_of(precision.master)));
   return precision;
 }
 

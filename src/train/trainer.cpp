@@ -28,7 +28,7 @@ std::shared_ptr<OffloadArea<M>> make_offload_area(const RunConfig& config, const
   for (const UnitLayout& layout : plan.layouts) largest = std::max(largest, layout.slice);
   const std::vector<std::size_t> slots(staging_slots(offload, state_names(config.optimizer).size()), largest);
   return std::make_shared<OffloadArea<M>>(
-      OffloadArea<M>{SlotPool<M>(*mesh.shard_group, slots, "shardmark::shard_tensor::staging"), {}});
+      OffloadArea<M>{SlotPool<M>(*mesh.shard_group, slots, "shardmark::trainer::staging"), {}});
 }
 
 template <class M>
@@ -39,9 +39,9 @@ std::vector<std::vector<ShardTensor<M>>> make_optimizer_state(const OptimizerCon
     auto& units = states.emplace_back();
     for (const UnitLayout& layout : plan.layouts) {
       if (area != nullptr)
-        units.emplace_back("shardmark::shard_tensor::offloaded", layout.slice, area);
+        units.emplace_back("shardmark::trainer::offloaded_state", layout.slice, area);
       else
-        units.emplace_back("shardmark::optimizer::" + name, layout.slice);
+        units.emplace_back("shardmark::trainer::optimizer_" + name, layout.slice);
     }
   }
   return states;
