@@ -19,7 +19,7 @@ class Checkpoint : public testing::Test {
                    std::size_t keep = 0) {
     Sample sample = make_sample(*comm, sample_tensors(dtype), Split::even, true);
     sample.contents.state = state;
-    save_shared_file(*comm, folder.path(), step, sample.contents, options, keep);
+    checkpoint::save(*comm, folder.path(), step, sample.contents, options, keep);
     return folder / file_name(step);
   }
   Error load_error(const std::string& path, const std::vector<Tensor>& tensors) {
@@ -79,7 +79,7 @@ TEST_F(Checkpoint, RoundTripToOtherRanges) {
           Sample saved = make_sample(*comm, sample_tensors(dtype), split, true);
           saved.contents.state = state;
           saved.contents.run = {{"ranks", std::int64_t{comm->size()}}};
-          const Report report = save_shared_file(*comm, folder.path(), ++step, saved.contents, options, 1);
+          const Report report = checkpoint::save(*comm, folder.path(), ++step, saved.contents, options, 1);
           EXPECT_EQ(report.bytes, (2 * (37 * 13 + 2) + 101 + 1) * size_of(dtype));
           for (const Split other : {Split::cyclic, Split::every_rank}) {
             Sample loaded = make_sample(*comm, sample_tensors(dtype), other, false);
@@ -110,7 +110,7 @@ TEST_F(Checkpoint, ManyTensorsAndMetadataInTheirEstimate) {
     tensors.push_back({"model", name, {3, i + 1}, Dtype::fp32});
   }
   Sample saved = make_sample(*comm, tensors, Split::even, true);
-  save_shared_file(*comm, folder.path(), 1, saved.contents, {}, 0);
+  checkpoint::save(*comm, folder.path(), 1, saved.contents, {}, 0);
   EXPECT_LT(fs::file_size(folder / file_name(1)), 12 * n * (n + 1) / 2 + 65536 + n * 2048);
   Sample loaded = make_sample(*comm, tensors, Split::cyclic, false);
   load(*comm, folder / file_name(1), loaded.contents, {.collective = true});
@@ -195,7 +195,7 @@ TEST_F(Checkpoint, CollectiveModeReadsBackBeforeTheName) {
   Sample sample = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
   sample.contents.tensors[2].fingerprint += 1;  // as if other data had reached the file
   const Error error = error_of(
-      *comm, [&] { save_shared_file(*comm, folder.path(), 1, sample.contents, {.collective = true}, 0); });
+      *comm, [&] { checkpoint::save(*comm, folder.path(), 1, sample.contents, {.collective = true}, 0); });
   EXPECT_TRUE(contains(error, "wrong fingerprint of /model/h.0.weight")) << error.what();
   EXPECT_TRUE(scan(folder.path()).empty());
 }
@@ -231,7 +231,7 @@ TEST_F(Checkpoint, AFailedSaveLeavesEarlierOnesAndOneErrorOnAllRanks) {
     Sample bad = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
     if (comm->rank() == comm->size() - 1) bad.contents.pieces.push_back({1, 0, 3, nullptr});
     const Error error = error_of(*comm, [&] {
-      save_shared_file(*comm, folder.path(), 2, bad.contents, {.collective = collective}, 1);
+      checkpoint::save(*comm, folder.path(), 2, bad.contents, {.collective = collective}, 1);
     });
     EXPECT_TRUE(contains(error, "[0, 3) is outside of /model/h.0.bias")) << error.what();
     EXPECT_TRUE(fs::exists(folder / ".step_00000002.h5.partial"));
@@ -250,7 +250,7 @@ TEST_F(Checkpoint, AFolderThatCannotBeMadeIsAnErrorOfAllRanks) {
   on_rank_0([&] { std::ofstream(folder / "file") << "x"; });
   Sample sample = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
   const Error error =
-      error_of(*comm, [&] { save_shared_file(*comm, folder / "file", 1, sample.contents, {}, 0); });
+      error_of(*comm, [&] { checkpoint::save(*comm, folder / "file", 1, sample.contents, {}, 0); });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_TRUE(contains(error, "cannot make the folder " + (folder / "file"))) << error.what();
 }

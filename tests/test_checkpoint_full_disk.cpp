@@ -37,7 +37,7 @@ class FullDisk : public testing::TestWithParam<bool> {
   Report save(std::uint64_t step, Options options, std::size_t keep = 0) {
     options.collective = GetParam();
     const Sample sample = make_sample(*comm, large_tensors(), Split::even, true);
-    return save_shared_file(*comm, folder.path(), step, sample.contents, options, keep);
+    return checkpoint::save(*comm, folder.path(), step, sample.contents, options, keep);
   }
   void expect_loadable(std::uint64_t step) {
     Sample loaded = make_sample(*comm, large_tensors(), Split::every_rank, false);
@@ -114,11 +114,11 @@ TEST(OneRankFails, IsTheErrorOfAll) {
   const rlimit low{1 << 20, before.rlim_max};
   if (comm->rank() == comm->size() - 1) setrlimit(RLIMIT_FSIZE, &low);
   const Error error =
-      error_of(*comm, [&] { save_shared_file(*comm, folder.path(), 1, sample.contents, {}, 0); });
+      error_of(*comm, [&] { checkpoint::save(*comm, folder.path(), 1, sample.contents, {}, 0); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_TRUE(scan(folder.path()).empty());
-  save_shared_file(*comm, folder.path(), 1, sample.contents, {}, 0);
+  checkpoint::save(*comm, folder.path(), 1, sample.contents, {}, 0);
   EXPECT_EQ(scan(folder.path()).size(), 1u);
 }
 

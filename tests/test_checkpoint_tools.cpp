@@ -41,7 +41,7 @@ class CheckpointTools : public testing::Test {
       for (const Piece& piece : sample.contents.pieces)
         if (step == 3 && piece.tensor == 2 && piece.begin <= 100 && 100 < piece.end)
           static_cast<float*>(piece.data)[100 - piece.begin] += 1e6f;
-      save_shared_file(*comm, folder.path(), step, sample.contents, {}, 0);
+      checkpoint::save(*comm, folder.path(), step, sample.contents, {}, 0);
     }
   }
   /// Runs on rank 0 and expects success and each of `parts` in the output.

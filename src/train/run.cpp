@@ -238,8 +238,8 @@ class Run {
                     {"mesh", fmt::format("{}", fmt::join(record_.mesh, "\n"))},
                     {"time", std::int64_t{std::time(nullptr)}},
                     {"version", std::string(SHARDMARK_VERSION)}};
-    const auto report = checkpoint::save_shared_file(world_, config_.checkpoint.dir, step, contents, options_,
-                                                     config_.checkpoint.keep);
+    const auto report =
+        checkpoint::save(world_, config_.checkpoint.dir, step, contents, options_, config_.checkpoint.keep);
     record_.last_checkpoint = config_.checkpoint.dir + "/" + checkpoint::file_name(step);
     record_.save_seconds = world_.host_max(seconds_since(start));
     if (progress_)
