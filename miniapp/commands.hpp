@@ -14,5 +14,6 @@ using Command = std::function<ExitCode()>;
 
 Command add_train(CLI::App& app);
 Command add_info(CLI::App& app);
+Command add_ckpt(CLI::App& app);
 
 }  // namespace shardmark

@@ -19,7 +19,10 @@ ExitCode parse_and_run(int argc, char** argv, bool speaks) {
   app.set_version_flag("--version", SHARDMARK_VERSION);
   CLI::App& train = *app.add_subcommand("train", "Train the model of a deck; run it under mpirun or srun");
   CLI::App& info = *app.add_subcommand("info", "Versions, back ends and machine");
-  const std::map<const CLI::App*, Command> commands = {{&train, add_train(train)}, {&info, add_info(info)}};
+  CLI::App& ckpt =
+      *app.add_subcommand("ckpt", "List, check, compare, convert and remove checkpoints, without mpirun");
+  const std::map<const CLI::App*, Command> commands = {
+      {&train, add_train(train)}, {&info, add_info(info)}, {&ckpt, add_ckpt(ckpt)}};
   app.allow_extras();  // an unknown word is refused below, with the subcommands that there are
   try {
     app.parse(argc, argv);

@@ -139,6 +139,13 @@ std::vector<Found> scan(const std::string& folder) {
   return found;
 }
 
+void require_folder(const std::string& folder) {
+  std::error_code error;
+  const bool found = fs::is_directory(folder, error);
+  if (!found) fail("read the folder", folder, error ? error.message() : "not a folder");
+  entries(folder);
+}
+
 void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -207,15 +214,19 @@ void remove_checkpoint(const std::string& path) {
   remove_shards(path);
 }
 
-std::uint64_t checkpoint_bytes(const std::string& path) {
-  const auto size = [](const fs::path& file) -> std::uint64_t {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(file, error);
+std::uint64_t bytes_below(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    const std::uintmax_t bytes = fs::file_size(path, error);
     return error ? 0 : bytes;
-  };
-  std::uint64_t bytes = size(path);
-  for (const fs::path& file : entries(shards_path(path))) bytes += size(file);
+  }
+  std::uint64_t bytes = 0;
+  for (const fs::path& file : entries(path)) bytes += bytes_below(file.string());
   return bytes;
+}
+
+std::uint64_t checkpoint_bytes(const std::string& path) {
+  return bytes_below(path) + bytes_below(shards_path(path));
 }
 
 std::vector<std::string> leftovers(const std::string& folder) {

@@ -24,6 +24,9 @@ std::string shards_path(const std::string& checkpoint);
 /// The step in a checkpoint's file name; nothing for any other name.
 std::optional<std::uint64_t> step_of(const std::string& path);
 
+/// Throws where `folder` is no folder that can be read.
+void require_folder(const std::string& folder);
+
 /// Makes the folder and those above it where they do not exist.
 void make_folder(const std::string& folder);
 
@@ -53,7 +56,9 @@ void remove_checkpoint(const std::string& path);
 /// Removes the folder of rank files that goes with the checkpoint's name, where there is one.
 void remove_shards(const std::string& path);
 
-/// Size of a checkpoint with its rank files; what can't be read counts as 0.
+/// Size of a file, or of the files in a folder; what can't be read counts as 0.
+std::uint64_t bytes_below(const std::string& path);
+/// Size of a checkpoint with its rank files.
 std::uint64_t checkpoint_bytes(const std::string& path);
 
 /// What saves that failed or were killed have left: partial files and folders, and folders of rank files

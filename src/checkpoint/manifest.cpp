@@ -139,6 +139,13 @@ void require_format(const File& file) {
   }
 }
 
+void require_state(const std::string& path, const Values& state) {
+  const auto digest = state.find("digest");
+  if (digest == state.end()) throw EnvironmentError(path + " is damaged: /state has no digest");
+  if (digest->second != Value(digest_of(state)))
+    throw EnvironmentError(path + " is damaged: /state does not have the digest that it keeps");
+}
+
 File open_checkpoint(const std::string& path) {
   File file = open_alone(path);
   require_format(file);

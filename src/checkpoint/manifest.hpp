@@ -39,6 +39,9 @@ void write_groups(const File& file, const Groups& groups);
 /// Throws EnvironmentError where the file is not a checkpoint of format_version.
 void require_format(const File& file);
 
+/// Throws EnvironmentError where /state does not have the digest that it keeps.
+void require_state(const std::string& path, const Values& state);
+
 /// Opens a checkpoint for reading; throws EnvironmentError where the file is not one of format_version.
 /// On one rank.
 File open_checkpoint(const std::string& path);

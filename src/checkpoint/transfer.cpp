@@ -118,6 +118,14 @@ void read_alone(const File& file, const Contents& contents, const Options& optio
   move_alone(file, contents, options, [&](auto&&... arguments) { read_box(file, arguments...); });
 }
 
+void read_range(const File& file, const Tensor& tensor, std::size_t begin, std::size_t end, void* data) {
+  read_alone(file, {{tensor}, {{0, begin, end, data}}, {}, {}}, {});
+}
+
+void write_range(const File& file, const Tensor& tensor, std::size_t begin, std::size_t end, void* data) {
+  write_alone(file, {{tensor}, {{0, begin, end, data}}, {}, {}}, {});
+}
+
 void write_pieces(const Communicator& comm, const File& file, const Contents& contents,
                   const Options& options) {
   if (!options.collective) return comm.agree([&] { write_alone(file, contents, options); });

@@ -25,6 +25,10 @@ void read_pieces(const Communicator& comm, const File& file, const Contents& con
 void write_alone(const File& file, const Contents& contents, const Options& options);
 void read_alone(const File& file, const Contents& contents, const Options& options);
 
+/// Elements [begin, end) of a tensor in `file`.
+void read_range(const File& file, const Tensor& tensor, std::size_t begin, std::size_t end, void* data);
+void write_range(const File& file, const Tensor& tensor, std::size_t begin, std::size_t end, void* data);
+
 /// The terms of elements [begin, end) in a tensor's fingerprint; `data` holds element `begin`.
 std::uint64_t sum_terms(Dtype dtype, const void* data, std::size_t begin, std::size_t end);
 
