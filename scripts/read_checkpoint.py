@@ -71,7 +71,8 @@ def read_checkpoint(path):
     with h5py.File(path, "r") as file:
         states = file["optimizer"] if "optimizer" in file else {}
         optimizer = {state: read_tensors(file, f"optimizer/{state}") for state in states}
-        return Checkpoint(read_tensors(file, "model"), optimizer, read_scalars(file["state"]), read_scalars(file["run"]))
+        state, run = (read_scalars(file[group]) for group in ("state", "run"))
+        return Checkpoint(read_tensors(file, "model"), optimizer, state, run)
 
 
 def load_into_torch(model, path):

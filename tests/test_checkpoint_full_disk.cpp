@@ -129,12 +129,12 @@ TEST_P(FullDisk, NotEvenTheIndexFits) {
   const Error error = error_of(*comm, [&] { save(1, {.check_free_space = false}); });
   EXPECT_TRUE(contains(error, "cannot write " + (folder / ".step_00000001.h5.partial"))) << error.what();
   EXPECT_TRUE(scan(folder.path()).empty());
-  EXPECT_TRUE(std::filesystem::exists(folder / shards_name(1)));
+  EXPECT_TRUE(std::filesystem::exists(partial(1)));
   if (comm->rank() == 0) std::filesystem::remove(folder / "ballast");
   comm->barrier();
   save(2, {});  // there is room for one
   expect_loadable(2);
-  EXPECT_FALSE(std::filesystem::exists(folder / shards_name(1)));
+  EXPECT_FALSE(std::filesystem::exists(partial(1)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, FullDisk,

@@ -181,8 +181,9 @@ TEST_F(RankFiles, WhereverASaveIsKilledTheNewestWholeOneIsFound) {
          fs::remove(folder / index), rename(shards, partial_shards);
          fs::resize_file(folder / partial_shards + "/rank_00000.h5", 100);
        }},
-      {1, [&] { fs::remove(folder / index); }},    // the folder has its name
-      {1, [&] { rename(index, partial_index); }},  // the index is written
+      {1, [&] { rename(index, partial_index), rename(shards, partial_shards); }},  // and the index
+      {1, [&] { fs::remove(folder / index); }},                                    // the folder has its name
+      {1, [&] { rename(index, partial_index); }},                                  // the index is written
       {1, [&] { rename(index, partial_index), fs::resize_file(folder / partial_index, 100); }},  // in part
       {2, [&] {}},                                             // the index has its name
       {2, [&] { fs::remove(folder / file_name(1)); }},         // the old index is removed

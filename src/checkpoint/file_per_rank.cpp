@@ -62,8 +62,8 @@ ShardFile write_shards(const Communicator& comm, const std::string& partial, std
 }  // namespace
 
 // The index is the checkpoint: its rename is the one moment at which the checkpoint comes to be. Until then
-// all that is there are leftovers. A checkpoint of the same step whose rank files would be in the way is
-// removed once the new rank files are whole.
+// all that is there are leftovers. A checkpoint of the same step whose rank files are in the way is removed
+// once all of the new one is on the disk.
 void save_file_per_rank(const Communicator& comm, const std::string& path, std::uint64_t step,
                         const Contents& contents, const Options& options, PhaseClock& clock) {
   const std::string folder = fs::path(path).parent_path().string();
@@ -97,10 +97,10 @@ void save_file_per_rank(const Communicator& comm, const std::string& path, std::
 
 void commit_file_per_rank(const std::string& partial, const std::string& partial_index, const Index& index,
                           const std::vector<Tensor>& tensors, const Groups& groups, const Options& options) {
+  write_index(partial_index, index, tensors, groups, options);
   const std::string shards = shards_path(index.path);
   if (fs::exists(shards)) remove_checkpoint(index.path);
   commit(partial, shards, options.fsync);
-  write_index(partial_index, index, tensors, groups, options);
   commit(partial_index, index.path, options.fsync);
 }
 

@@ -65,7 +65,7 @@ struct Options {
   std::size_t largest_call = std::size_t{1} << 30;  ///< bytes a read or write call (tests lower it)
   bool check_free_space = true;         ///< refuse before writing where the file system has too little room
   Layout layout = Layout::shared_file;  ///< of new checkpoints; loading reads either
-  bool fsync = true;            ///< false, for benchmarks: after a power failure a checkpoint may be damaged
+  bool fsync = true;                    ///< false, for benchmarks: a power failure may damage the checkpoint
   std::uint64_t alignment = 0;  ///< bytes: tensors of that size or more start at multiples of it; 0: anywhere
   std::vector<std::string> mpi_info = {};  ///< hints to MPI-IO, "striping_factor=8"
 };

@@ -125,18 +125,15 @@ void create_file(const std::string& path, const std::vector<Tensor>& tensors, co
   file.close();
 }
 
-void require_format(const File& file) {
-  const std::string& path = file.path();
+std::string format_problem(const File& file) {
   const auto names = dataset_names(file, "/state");
   if (std::find(names.begin(), names.end(), "format_version") == names.end())
-    throw EnvironmentError(path + " is not a Shardmark checkpoint: it has no /state/format_version");
+    return file.path() + " is not a Shardmark checkpoint: it has no /state/format_version";
   const Value version = read_scalar(file, "/state/format_version");
-  if (version != Value(format_version)) {
-    const auto* number = std::get_if<std::int64_t>(&version);
-    throw EnvironmentError(path + " has format version " +
-                           (number ? std::to_string(*number) : "of another type") +
-                           "; this program reads version " + std::to_string(format_version));
-  }
+  if (version == Value(format_version)) return "";
+  const auto* number = std::get_if<std::int64_t>(&version);
+  return file.path() + " has format version " + (number ? std::to_string(*number) : "of another type") +
+         "; this program reads version " + std::to_string(format_version);
 }
 
 void require_state(const std::string& path, const Values& state) {
@@ -148,7 +145,7 @@ void require_state(const std::string& path, const Values& state) {
 
 File open_checkpoint(const std::string& path) {
   File file = open_alone(path);
-  require_format(file);
+  if (const std::string problem = format_problem(file); !problem.empty()) throw EnvironmentError(problem);
   return file;
 }
 

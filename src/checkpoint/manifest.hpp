@@ -36,8 +36,8 @@ void create_file(const std::string& path, const std::vector<Tensor>& tensors, co
                  const Options& options);
 void write_groups(const File& file, const Groups& groups);
 
-/// Throws EnvironmentError where the file is not a checkpoint of format_version.
-void require_format(const File& file);
+/// Why the file is not a checkpoint of format_version; empty where it is one.
+std::string format_problem(const File& file);
 
 /// Throws EnvironmentError where /state does not have the digest that it keeps.
 void require_state(const std::string& path, const Values& state);

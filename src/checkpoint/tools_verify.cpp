@@ -88,8 +88,11 @@ std::vector<std::string> find_damage(const std::string& path) {
   Findings findings;
   std::optional<File> file;
   if (!findings.note_errors([&] { file.emplace(open_alone(path)); })) return findings.damage;
-  require_format(*file);
+  std::string problem;
+  if (!findings.note_errors([&] { problem = format_problem(*file); })) return findings.damage;
+  if (!problem.empty()) throw EnvironmentError(problem);
   findings.note_errors([&] { require_state(path, read_values(*file, "/state")); });
+  findings.note_errors([&] { read_values(*file, "/run"); });
   findings.note_errors([&] {
     const std::vector<Tensor> tensors = stored_tensors(*file);
     findings.sums.resize(tensors.size(), 0);
