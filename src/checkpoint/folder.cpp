@@ -8,14 +8,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "checkpoint/format.hpp"
+#include "core/fingerprint.hpp"
 
 namespace shardmark::checkpoint {
 namespace {
@@ -82,6 +86,24 @@ void with_descriptor(const char* what, const std::string& path, int flags, std::
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+constexpr std::string_view digest_mark = "\nSHARDMARK-DIGEST";
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad()) fail("read", path, std::strerror(errno));
+  return content;
+}
+
+/// 16 hexadecimal digits.
+std::string digest_of(std::string_view bytes) {
+  std::uint64_t digest = bytes.size();
+  for (char byte : bytes) digest = mix64(digest ^ static_cast<unsigned char>(byte));
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest));
+  return text;
 }
 
 std::string folder_of(const std::string& path) {
@@ -182,6 +204,25 @@ std::string free_space_text(const std::string& folder) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
   return error ? "" : "; " + std::to_string(space.available) + " bytes are free in " + folder;
+}
+
+void append_digest(const std::string& path) {
+  const std::string digest = digest_of(content_of(path));
+  std::ofstream file(path, std::ios::binary | std::ios::app);
+  file << digest_mark << digest << std::flush;
+  if (!file) fail("write", path, std::strerror(errno));
+}
+
+void require_digest(const std::string& path) {
+  const std::size_t size = digest_mark.size() + 16;
+  std::string end(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(size), std::ios::end);
+  if (!file.read(end.data(), static_cast<std::streamsize>(size)) || !end.starts_with(digest_mark)) return;
+  std::string content = content_of(path);
+  content.resize(content.size() - size);
+  if (end.substr(digest_mark.size()) != digest_of(content))
+    throw EnvironmentError(path + " is damaged: its bytes do not have the digest at its end");
 }
 
 void synchronise(const std::string& path) {

@@ -43,6 +43,14 @@ void reserve_space(const std::string& path);
 /// "; 4096 bytes are free in <folder>", for an error message that has no better reason.
 std::string free_space_text(const std::string& folder);
 
+/// Adds a mark and a digest of all bytes before it to a file. HDF5 ignores what follows its own data; it
+/// checks most metadata, but not its lists of virtual datasets' sources, and 1.10 crashes on some that are
+/// damaged.
+void append_digest(const std::string& path);
+
+/// Throws where a file ends in such a mark and a digest that is not that of the bytes before it.
+void require_digest(const std::string& path);
+
 /// fsync of a file or folder.
 void synchronise(const std::string& path);
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "checkpoint/folder.hpp"
 #include "core/fingerprint.hpp"
 
 namespace shardmark::checkpoint {
@@ -144,6 +145,8 @@ void require_state(const std::string& path, const Values& state) {
 }
 
 File open_checkpoint(const std::string& path) {
+  require_hdf5(path);
+  require_digest(path);
   File file = open_alone(path);
   if (const std::string problem = format_problem(file); !problem.empty()) throw EnvironmentError(problem);
   return file;

@@ -151,6 +151,7 @@ void write_index(const std::string& path, const Index& index, const std::vector<
   write_array(file, "/shards/fingerprint", fingerprints);
   write_scalar(file, "/shards/step", index.step);
   file.close();
+  append_digest(path);
 }
 
 Index read_index(const File& file, const std::vector<Tensor>& tensors) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
+#include "checkpoint/folder.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/tools.hpp"
 #include "checkpoint/transfer.hpp"
@@ -87,7 +88,11 @@ std::vector<std::string> find_damage(const std::string& path) {
   require_hdf5(path);
   Findings findings;
   std::optional<File> file;
-  if (!findings.note_errors([&] { file.emplace(open_alone(path)); })) return findings.damage;
+  const auto open = [&] {
+    require_digest(path);
+    file.emplace(open_alone(path));
+  };
+  if (!findings.note_errors(open)) return findings.damage;
   std::string problem;
   if (!findings.note_errors([&] { problem = format_problem(*file); })) return findings.damage;
   if (!problem.empty()) throw EnvironmentError(problem);

@@ -164,6 +164,8 @@ class Ckpt(harness.CliTest):
         self.assertEqual(self.listed("rank_files"), [(NAMES[1], "file_per_rank", 3, "damaged")])
         victim.write_bytes(whole)
         self.assertIn("complete", self.ckpt("verify", indexed)[0])
+        self.flip(indexed, indexed.read_bytes().index(b"rank_00001.h5"))
+        self.assert_damaged(indexed, NAMES[1], "digest at its end")
 
     def test_verify_what_cannot_be_read(self):
         (self.folder / "text.h5").write_text("no checkpoint")
