@@ -51,12 +51,14 @@ ShardFile write_shards(const Communicator& comm, const std::string& partial, std
   clock.lap(Phase::open);
   comm.agree([&] { write_alone(*file, shard.contents, options); });
   clock.lap(Phase::data);
+  ShardFile written{0, shard.fingerprint};
   comm.agree([&] {
     file->close();
     if (options.fsync) synchronise(path);
+    written.bytes = fs::file_size(path);
   });
   clock.lap(Phase::sync);
-  return {fs::file_size(path), shard.fingerprint};
+  return written;
 }
 
 }  // namespace
@@ -113,7 +115,7 @@ void load_file_per_rank(const Communicator& comm, const Index& index, const Cont
   });
   clock.lap(Phase::open);
   comm.agree([&] {
-    for (const auto& [rank, part] : parts_by_file(index, contents))
+    for (const auto& [rank, part] : parts_by_file(index, contents.tensors, contents.pieces))
       read_alone(open_alone(index.shard_path(rank), Access::read, options), part, options);
   });
   clock.lap(Phase::data);

@@ -26,8 +26,8 @@ const File& Reader::shard(std::uint64_t rank) {
 
 void Reader::read(std::size_t t, std::size_t begin, std::size_t end, void* data) {
   if (index_.files.empty()) return read_range(file_, tensors_.at(t), begin, end, data);
-  const Contents wanted{tensors_, {{t, begin, end, data}}, {}, {}};
-  for (const auto& [rank, part] : parts_by_file(index_, wanted)) read_alone(shard(rank), part, {});
+  for (const auto& [rank, part] : parts_by_file(index_, tensors_, {{t, begin, end, data}}))
+    read_alone(shard(rank), part, {});
 }
 
 std::uint64_t Reader::terms(std::size_t t, std::size_t begin, std::size_t end) {

@@ -212,11 +212,12 @@ void require_shard(const Index& index, std::uint64_t rank) {
   require("fingerprint", expected.fingerprint);
 }
 
-std::map<std::uint64_t, Contents> parts_by_file(const Index& index, const Contents& contents) {
+std::map<std::uint64_t, Contents> parts_by_file(const Index& index, const std::vector<Tensor>& tensors,
+                                                const std::vector<Piece>& pieces) {
   std::map<std::uint64_t, Contents> parts;
-  for (const Piece& piece : contents.pieces) {
+  for (const Piece& piece : pieces) {
     if (piece.begin == piece.end) continue;
-    const Tensor& tensor = contents.tensors.at(piece.tensor);
+    const Tensor& tensor = tensors.at(piece.tensor);
     require_inside(tensor, piece);
     auto source = std::partition_point(index.sources.begin(), index.sources.end(), [&](const Source& s) {
       return std::tie(s.tensor, s.end) <= std::make_tuple(piece.tensor, piece.begin);
@@ -226,14 +227,15 @@ std::map<std::uint64_t, Contents> parts_by_file(const Index& index, const Conten
       const std::size_t begin = std::max<std::size_t>(piece.begin, source->begin);
       const std::size_t end = std::min<std::size_t>(piece.end, source->end);
       const std::size_t offset = source->offset + (begin - source->begin);
-      parts[source->file].pieces.push_back(
-          {piece.tensor, offset, offset + (end - begin),
+      Contents& part = parts[source->file];
+      if (part.tensors.empty() || dataset_path(part.tensors.back()) != dataset_path(tensor)) {
+        part.tensors.push_back(tensor);
+        part.tensors.back().shape = {tensor.size()};
+      }
+      part.pieces.push_back(
+          {part.tensors.size() - 1, offset, offset + (end - begin),
            static_cast<std::byte*>(piece.data) + (begin - piece.begin) * size_of(tensor.dtype)});
     }
-  }
-  for (auto& [file, part] : parts) {
-    part.tensors = contents.tensors;
-    for (Tensor& tensor : part.tensors) tensor.shape = {tensor.size()};
   }
   return parts;
 }

@@ -74,6 +74,7 @@ void broadcast_index(const Communicator& comm, Index& index);
 void require_shard(const Index& index, std::uint64_t rank);
 
 /// By rank file, the parts of the pieces that lie there, as pieces of its datasets.
-std::map<std::uint64_t, Contents> parts_by_file(const Index& index, const Contents& contents);
+std::map<std::uint64_t, Contents> parts_by_file(const Index& index, const std::vector<Tensor>& tensors,
+                                                const std::vector<Piece>& pieces);
 
 }  // namespace shardmark::checkpoint
