@@ -94,7 +94,17 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   for (std::size_t i = 0; i < verb_names.size(); ++i) seconds[verb_names[i]] = record.seconds_by_verb[i];
   seconds["optimizer"] = record.optimizer_seconds;
   report["seconds_rank0"] = seconds;
-  report["checkpoint"] = {{"last", record.last_checkpoint}, {"save_seconds", record.save_seconds}};
+  Json phases;
+  for (std::size_t i = 0; i < record.save.phase_seconds.size(); ++i)
+    phases[checkpoint::phase_names[i]] = record.save.phase_seconds[i];
+  report["checkpoint"] = {
+      {"last", record.last_checkpoint},
+      {"saves", record.saves},
+      {"layout", checkpoint::layout_names[static_cast<std::size_t>(config.checkpoint.options.layout)]},
+      {"bytes", record.save.bytes},
+      {"save_seconds", record.save_seconds},
+      {"gb_per_second", number_or_null(record.save.bytes / 1e9 / record.save_seconds)},
+      {"phase_seconds_rank0", phases}};
   report["deck"] = deck.effective();
 
   const std::string fresh = path + ".new";

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/format.hpp"
 #include "core/deck.hpp"
 #include "sharding/schedule.hpp"
 #include "sharding/shard_tensor.hpp"
@@ -42,7 +43,9 @@ struct RunRecord {
   TimeByKind comm_times = {};  ///< of this rank's collectives, evaluation included
   std::string comm_progress;
   std::string last_checkpoint;
-  double save_seconds = 0;
+  double save_seconds = 0;  ///< of the last save, the slowest rank's
+  checkpoint::Report save;  ///< of the last save, this rank's
+  std::uint64_t saves = 0;
   std::string result;  ///< "VALID", or "INVALID: reason"
 };
 

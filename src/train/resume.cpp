@@ -45,32 +45,13 @@ std::vector<std::string> newest_first(const Communicator& world, const std::stri
 
 }  // namespace
 
-std::uint64_t digest_of(const std::map<std::string, checkpoint::Value>& state) {
-  std::uint64_t digest = 0;
-  const auto add = [&](std::uint64_t bits) { digest = mix64(digest ^ bits); };
-  for (const auto& [key, value] : state) {
-    if (key == "digest" || key == "format_version") continue;  // added when it is written
-    for (char letter : key) add(static_cast<unsigned char>(letter));
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      for (char letter : *text) add(static_cast<unsigned char>(letter));
-    } else if (const auto* real = std::get_if<double>(&value)) {
-      add(fingerprint_term(0, *real));
-    } else if (const auto* whole = std::get_if<std::uint64_t>(&value)) {
-      add(*whole);
-    } else {
-      add(static_cast<std::uint64_t>(std::get<std::int64_t>(value)));
-    }
-  }
-  return digest;
-}
-
 std::optional<ResumePoint> resume(const Communicator& world, const std::string& folder,
                                   const ResumeOptions& options,
                                   const std::function<void(const ResumePoint&)>& load) {
   const auto open_and_load = [&](const std::string& path) {
     ResumePoint point{path, checkpoint::read_state(world, path)};
     for (const char* needed : {"step", "samples_seen", "data_fingerprint"}) point.get<std::uint64_t>(needed);
-    if (point.get<std::uint64_t>("digest") != digest_of(point.state))
+    if (point.get<std::uint64_t>("digest") != checkpoint::digest_of(point.state))
       throw Error(ExitCode::environment, path + " is damaged: /state does not have the digest that it keeps",
                   true);
     load(point);
@@ -108,9 +89,7 @@ std::vector<std::string> set_aside_newer(const Communicator& world, const std::s
     if (world.rank() != 0) return;
     for (const auto& found : checkpoint::scan(folder)) {
       if (found.step <= step) continue;
-      std::error_code failure;
-      std::filesystem::rename(found.path, found.path + ".abandoned", failure);
-      if (failure) throw EnvironmentError(found.path + ": can't be renamed: " + failure.message());
+      checkpoint::set_aside(found.path);
       paths.push_back(found.path);
     }
   });

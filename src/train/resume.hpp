@@ -37,10 +37,6 @@ struct ResumePoint {
   }
 };
 
-/// A digest of all entries but itself and the format version, which a checkpoint's /state keeps: HDF5 does
-/// not check contiguous data.
-std::uint64_t digest_of(const std::map<std::string, checkpoint::Value>& state);
-
 /// Resumes as the options say: calls load(point) for the file named or for the newest one of the folder.
 /// Returns the point that was loaded, or nothing for a fresh start. Collective. Throws DeckError where a
 /// fresh run meets a folder with checkpoints. A file whose opening or loading throws EnvironmentError is

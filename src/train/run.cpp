@@ -50,8 +50,6 @@ class Run {
         progress_style_(progress_style(options.progress, world.size())),
         shape_(sample_shape(config.model)) {
     record_.comm_progress = progress_names[static_cast<std::size_t>(progress)];
-    options_.collective = config.checkpoint.collective;
-    options_.check_free_space = config.checkpoint.check_free_space;
     record_.final_loss = record_.validation_loss = std::numeric_limits<double>::quiet_NaN();
     record_.gemm_share = record_.peak_flops = std::numeric_limits<double>::quiet_NaN();
   }
@@ -140,7 +138,7 @@ class Run {
         resume(world_, config_.checkpoint.dir, resume_, [&](const ResumePoint& candidate) {
           world_.agree([&] { require_same_run(candidate, deck_, dataset_->fingerprint(), resume_); });
           checkpoint::Contents contents = state_->contents_to_load();
-          checkpoint::load(world_, candidate.path, contents, options_);
+          checkpoint::load(world_, candidate.path, contents, config_.checkpoint.options);
           state_->finish_load(world_, candidate.path, contents);
         });
     output_folder_.emplace(world_, config_.output_dir);
@@ -259,16 +257,20 @@ class Run {
                       {"loss_scale_steps", trainer_->loss_scale().calm_steps()},
                       {"seed", config_.train.seed},
                       {"deck", deck_.effective()}};
-    contents.state["digest"] = digest_of(contents.state);
+    contents.state["digest"] = checkpoint::digest_of(contents.state);
     contents.run = {{"ranks", std::int64_t{world_.size()}},
                     {"strategy", std::string(config_.parallel.strategy.name)},
                     {"mesh", fmt::format("{}", fmt::join(record_.mesh, "\n"))},
                     {"time", std::int64_t{std::time(nullptr)}},
                     {"version", std::string(SHARDMARK_VERSION)}};
-    const auto report = checkpoint::save_shared_file(world_, config_.checkpoint.dir, step, contents, options_,
-                                                     config_.checkpoint.keep);
+    const double snapshot = seconds_since(start);
+    checkpoint::Report report = checkpoint::save(world_, config_.checkpoint.dir, step, contents,
+                                                 config_.checkpoint.options, config_.checkpoint.keep);
+    report[checkpoint::Phase::snapshot] = snapshot;
     record_.last_checkpoint = config_.checkpoint.dir + "/" + checkpoint::file_name(step);
     record_.save_seconds = world_.host_max(seconds_since(start));
+    record_.save = report;
+    ++record_.saves;
     if (progress_)
       progress_->say(fmt::format("saved {} ({:.1f} MB in {:.2f} s)", record_.last_checkpoint,
                                  report.bytes / 1e6, record_.save_seconds));
@@ -342,7 +344,6 @@ class Run {
   bool dry_run_;
   ProgressStyle progress_style_;
   SampleShape shape_;
-  checkpoint::Options options_;
   std::optional<Watchdog> watchdog_;
   std::optional<OutputFolder> output_folder_, checkpoint_folder_;
   TrafficByKind traffic_of_a_step_ = {};
