@@ -84,10 +84,11 @@ struct fp16 {
   KOKKOS_INLINE_FUNCTION float to_float() const {
     const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
     const std::uint32_t exponent = magnitude & 0x0f800000u;
-    // Zero and subnormals get the exponent of 2^-14, which is then taken away; infinity and NaN stay so.
-    std::uint32_t shift = exponent == 0 ? 0x38800000u : 0x38000000u;
-    shift = exponent == 0x0f800000u ? 0x70000000u : shift;
-    const std::uint32_t excess = exponent == 0 ? 0x38800000u : 0u;
+    const std::uint32_t small = (exponent - 1u) >> 31;             // 1 for zero and subnormals
+    const std::uint32_t special = (exponent + 0x00800000u) >> 28;  // 1 for infinity and NaN
+    // The small get the exponent of 2^-14, which is then taken away; the special stay so.
+    const std::uint32_t shift = 0x38000000u + (small << 23) + special * 0x38000000u;
+    const std::uint32_t excess = small * 0x38800000u;
     const float value = detail::float_of(magnitude + shift) - detail::float_of(excess);
     return detail::float_of((static_cast<std::uint32_t>(bits & 0x8000u) << 16) | detail::bits_of(value));
   }
@@ -97,10 +98,12 @@ struct fp16 {
   KOKKOS_INLINE_FUNCTION static std::uint16_t rounded(float value) {
     const std::uint32_t b = detail::bits_of(value);
     const std::uint32_t magnitude = b & 0x7fffffffu;
-    const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    // Below 2^-14: adding 0.5 aligns the last subnormal bit with float's.
-    const std::uint32_t subnormal = detail::bits_of(detail::float_of(magnitude) + 0.5f) - 0x3f000000u;
-    std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+    // With 2^e the power of two below x, at least 2^-14, adding 2^(e + 13) leaves x in units of 2^(e - 10).
+    const std::uint32_t power = magnitude & 0x7f800000u, floor = power > 0x38800000u ? power : 0x38800000u;
+    const std::uint32_t shift = floor + (13u << 23);
+    const std::uint32_t units =
+        detail::bits_of(detail::float_of(magnitude) + detail::float_of(shift)) - shift;
+    std::uint32_t result = ((floor - 0x38800000u) >> 13) + units;
     result = magnitude >= 0x477ff000u ? 0x7c00u : result;  // rounds past 65504
     result = magnitude > 0x7f800000u ? 0x7e00u : result;
     return static_cast<std::uint16_t>(((b >> 16) & 0x8000u) | result);
