@@ -24,7 +24,6 @@ constexpr std::size_t heads_at_once(std::size_t heads) {
 struct Tile {
   std::size_t first, rows, keys, heads;
 
-  std::size_t size() const { return heads * rows * keys; }
   template <class T>
   Strided<T> scores(T* data) const {
     return {data, keys, rows * keys};
