@@ -19,6 +19,9 @@ Command add_train(CLI::App& app) {
                "resume although the data differ from the checkpoint's");
   app.add_flag("--skip-damaged", options->resume.skip_damaged,
                "with --resume auto: pass over damaged checkpoints to the next older one");
+  app.add_option("--deadline", options->deadline,
+                 "stop in time for a save before this moment: Unix seconds, a local time like "
+                 "2026-01-31T18:30:00, or +SECONDS from now; SIGUSR1 and SIGTERM stop a run too (code 75)");
   app.add_flag("--dry-run", options->dry_run,
                "print the deck, the mesh, and the memory and traffic of a rank, then stop");
   return [options] { return run_training(*options); };

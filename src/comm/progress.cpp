@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <map>
 #include <sstream>
 
 namespace shardmark {
@@ -35,18 +34,25 @@ RankCores parse_cores(const std::string& text) {
 
 }  // namespace
 
-bool has_spare_cores(const std::vector<RankCores>& ranks) {
-  struct Node {
-    std::size_t threads = 0;
-    std::set<int> cores;
-  };
-  std::map<std::string, Node> nodes;
+std::vector<RankCores> gather_cores(const Communicator& world) {
+  std::vector<RankCores> ranks;
+  for (const std::string& text : world.host_gather(own_cores())) ranks.push_back(parse_cores(text));
+  return ranks;
+}
+
+std::map<std::string, NodeCores> by_node(const std::vector<RankCores>& ranks) {
+  std::map<std::string, NodeCores> nodes;
   for (const RankCores& rank : ranks) {
-    Node& node = nodes[rank.host];
+    NodeCores& node = nodes[rank.host];
+    ++node.ranks;
     node.threads += rank.threads;
     node.cores.insert(rank.cores.begin(), rank.cores.end());
   }
-  for (const auto& [host, node] : nodes)
+  return nodes;
+}
+
+bool has_spare_cores(const std::vector<RankCores>& ranks) {
+  for (const auto& [host, node] : by_node(ranks))
     if (node.cores.size() <= node.threads) return false;
   return true;
 }
@@ -61,9 +67,7 @@ CommProgress resolve_progress(const std::string& wish, const Communicator& world
   if (wish != "auto")
     throw DeckError("comm.progress = \"" + wish + "\" is unknown; valid: auto, wait, worker");
   if (!exec_is_host) return CommProgress::wait;
-  std::vector<RankCores> ranks;
-  for (const std::string& text : world.host_gather(own_cores())) ranks.push_back(parse_cores(text));
-  return has_spare_cores(ranks) ? CommProgress::worker : CommProgress::wait;
+  return has_spare_cores(gather_cores(world)) ? CommProgress::worker : CommProgress::wait;
 }
 
 }  // namespace shardmark

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,14 @@ struct RankCores {
   int threads = 1;
   std::set<int> cores;
 };
+/// Of all ranks. Collective.
+std::vector<RankCores> gather_cores(const Communicator& world);
+/// The ranks of one host together.
+struct NodeCores {
+  std::size_t ranks = 0, threads = 0;
+  std::set<int> cores;
+};
+std::map<std::string, NodeCores> by_node(const std::vector<RankCores>& ranks);
 /// On every host, its ranks together may use more cores than they have threads.
 bool has_spare_cores(const std::vector<RankCores>& ranks);
 

@@ -149,6 +149,19 @@ void ShardedUnit<T, G>::wait_all_reduced() {
 }
 
 template <class T, class G>
+void ShardedUnit<T, G>::abandon() {
+  if (parameter_state_ == ParameterState::unsharding) wait_unsharded();
+  const bool always_unsharded = mesh_.shard_size == 1 && !copies_;
+  if (parameter_state_ == ParameterState::unsharded && !always_unsharded) reshard();
+  const bool replicas_sum = all_reducing_.active();
+  reducing_.wait();
+  all_reducing_.wait();
+  if (gradient_state_ != GradientState::none && !replicas_sum && !gradients_whole_)
+    pools_.gradients->release(whole_gradients_);
+  forget_gradients();
+}
+
+template <class T, class G>
 UnitTensors<const T> ShardedUnit<T, G>::parameters(std::size_t first) const {
   return UnitTensors<const T>(flat_parameters().data(), specs_, layout_, first);
 }

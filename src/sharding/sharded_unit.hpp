@@ -62,6 +62,10 @@ class ShardedUnit {
   void start_all_reduce(const Exec& exec);
   void wait_all_reduced();
 
+  /// Breaks a step off: waits for what is in flight and gives all buffers up. The masters are as they were.
+  /// Every rank does so after the same verb.
+  void abandon();
+
   /// Whole tensors from parameter `first` on; valid while unsharded, and while gradients are open.
   UnitTensors<const T> parameters(std::size_t first = 0) const;
   UnitTensors<G> gradients(std::size_t first = 0) const;

@@ -21,10 +21,13 @@ MetricsFile::MetricsFile(const std::string& path, std::uint64_t after_step, cons
   for (std::string line; std::getline(in, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (row.is_object() && row.contains("step") && row["step"].is_number_unsigned() &&
-        row["step"].get<std::uint64_t>() <= after_step)
+        row["step"].get<std::uint64_t>() <= after_step) {
       kept.push_back(line);
+      lacks_validation_ = row["step"].get<std::uint64_t>() == after_step && !row.contains("validation_loss");
+    }
   }
   in.close();
+  if (!kept.empty()) last_line_ = kept.back();
   const std::string fresh = path + ".new";
   out_.open(fresh, std::ios::trunc);
   for (const std::string& line : kept) out_ << line << '\n';
@@ -45,6 +48,15 @@ void MetricsFile::write(const StepMetrics& metrics) {
   if (metrics.validation_loss) row["validation_loss"] = *metrics.validation_loss;
   out_ << row.dump() << std::endl;
   if (!out_) throw EnvironmentError(path_ + ": can't be written");
+}
+
+void MetricsFile::complete(double validation_loss) {
+  auto row = nlohmann::ordered_json::parse(last_line_);
+  MetricsFile shorter(path_, row["step"].get<std::uint64_t>() - 1, item_name_);
+  row["validation_loss"] = validation_loss;
+  shorter.out_ << row.dump() << std::endl;
+  if (!shorter.out_) throw EnvironmentError(path_ + ": can't be written");
+  *this = std::move(shorter);
 }
 
 ProgressStyle progress_style(const std::string& name, int ranks) {

@@ -30,9 +30,16 @@ class MetricsFile {
   MetricsFile(const std::string& path, std::uint64_t after_step, const std::string& item_name);
   void write(const StepMetrics& metrics);
 
+  /// The line of `after_step` has no validation loss.
+  bool lacks_validation() const { return lacks_validation_; }
+  /// Adds it, where that line was written by a run that was stopped in its evaluation.
+  void complete(double validation_loss);
+
  private:
   std::string path_;
   std::string item_name_;  ///< "tokens" or "samples"
+  std::string last_line_;  ///< of `after_step`
+  bool lacks_validation_ = false;
   std::ofstream out_;
 };
 

@@ -3,11 +3,17 @@
 #include "train/output_folder.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <thread>
 
 namespace shardmark {
 
@@ -15,6 +21,40 @@ namespace {
 /// Open MPI's shared-file-pointer component overflows a buffer at longer paths (seen from 220 on,
 /// with 4.1.4).
 constexpr std::size_t longest_path = 180;
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Rank 0 leaves a token in the folder, which every rank must find within some seconds: network file systems
+/// show new files late.
+void require_shared(const Communicator& world, const std::string& path) {
+  const std::string file = path + "/.token";
+  std::string token;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    token = fmt::format("{:016x}{:016x}", std::random_device()(), std::random_device()());
+    if (!(std::ofstream(file) << token << std::flush)) throw EnvironmentError(file + ": can't be written");
+  });
+  token = world.host_broadcast(token, 0);
+  const Stopwatch watch;
+  while (content_of(file) != token && watch.seconds() < 5)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  world.agree([&] {
+    if (content_of(file) == token) return;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    throw EnvironmentError(
+        fmt::format("{}: rank {} on host {} does not see what rank 0 wrote there; output.dir and "
+                    "checkpoint.dir must lie on "
+                    "a file system that all nodes share",
+                    path, world.rank(), host));
+  });
+  std::error_code ignored;
+  if (world.rank() == 0) std::filesystem::remove(file, ignored);
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(const Communicator& world, const std::string& path) {
@@ -38,6 +78,7 @@ OutputFolder::OutputFolder(const Communicator& world, const std::string& path) {
       throw EnvironmentError(
           path + ": another run is writing to this folder; choose another output.dir or checkpoint.dir");
   });
+  require_shared(world, path);
 }
 
 OutputFolder::~OutputFolder() {

@@ -12,8 +12,8 @@ namespace shardmark {
 /// that the system gives back whatever ends the process.
 class OutputFolder {
  public:
-  /// Collective. Throws EnvironmentError on all ranks where the folder can't be made or written to, or where
-  /// another run has it.
+  /// Collective. Throws EnvironmentError on all ranks where the folder can't be made or written to, where
+  /// another run has it, or where a rank does not see what rank 0 writes there.
   OutputFolder(const Communicator& world, const std::string& path);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;

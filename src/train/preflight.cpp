@@ -55,4 +55,14 @@ void require_memory(const Communicator& world, const MemoryBytes& predicted) {
   }
 }
 
+void require_same_data(const Communicator& world, std::uint64_t fingerprint) {
+  const std::string own = std::to_string(fingerprint);
+  const bool same = world.host_broadcast(own, 0) == own;
+  world.agree([&] {
+    if (!same)
+      throw EnvironmentError(fmt::format(
+          "rank {} sees other data than rank 0: data.path must hold the same on all nodes", world.rank()));
+  });
+}
+
 }  // namespace shardmark

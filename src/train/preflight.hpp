@@ -27,4 +27,7 @@ DeckSource read_deck(const Communicator& world, const std::string& path,
 /// EnvironmentError with both figures where it is not enough on any node.
 void require_memory(const Communicator& world, const MemoryBytes& predicted);
 
+/// Every rank has made its dataset: all must have the same. Collective; throws EnvironmentError.
+void require_same_data(const Communicator& world, std::uint64_t fingerprint);
+
 }  // namespace shardmark

@@ -50,11 +50,28 @@ FigureOfMerit figure_of_merit(const RunRecord& record) {
   return figure;
 }
 
+std::string difference_from_prediction(const RunRecord& record) {
+  std::string text;
+  for (std::size_t i = 0; i < record.traffic_measured.size(); ++i)
+    if (record.traffic_measured[i].bytes != record.traffic_predicted[i].bytes)
+      text = fmt::format("{} moved {} bytes, predicted {}", collective_names[i],
+                         record.traffic_measured[i].bytes, record.traffic_predicted[i].bytes);
+  for (MemoryClass kind : model_state_classes) {
+    const auto i = static_cast<std::size_t>(kind);
+    const auto measured = static_cast<double>(record.memory_measured[i]);
+    const auto predicted = static_cast<double>(record.memory_predicted[i]);
+    if (std::abs(measured - predicted) > 0.05 * predicted)
+      text = fmt::format("{} take {} bytes, predicted {}", memory_class_names[i], measured, predicted);
+  }
+  return text;
+}
+
 void write_report(const std::string& path, const Deck& deck, const RunConfig& config, const RunRecord& record,
                   const std::string& item_name) {
   const FigureOfMerit figure = figure_of_merit(record);
   Json report;
   report["result"] = record.result;
+  report["stopped_by"] = record.stopped_by.empty() ? Json(nullptr) : Json(record.stopped_by);
   report["build"] = describe_build();
   report["mesh"] = record.mesh;
   report["strategy"] = config.parallel.strategy.name;
@@ -64,6 +81,7 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
                          {"gemm", record.gemm}};
   report["data"] = record.data;
   report["parameters"] = record.parameters;
+  report["first_step"] = record.first_step;
   report["steps"] = record.steps;
   report["skipped_steps"] = record.skipped_steps;
   report["replica_checks"] = record.replica_checks;

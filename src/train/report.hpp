@@ -37,6 +37,7 @@ struct RunRecord {
   double peak_flops = 0;  ///< FLOP/s of all ranks that MFU refers to; NaN = unknown
   double gemm_share = 0;  ///< of the timed steps' time, this rank; NaN where it can't be told
   double final_loss = 0, validation_loss = 0, lowest_loss = 0;
+  std::uint64_t first_step = 0;  ///< done before this run
   std::uint64_t steps = 0, skipped_steps = 0, replica_checks = 0;
   std::array<double, verb_names.size()> seconds_by_verb = {};  ///< of this rank's main thread
   double optimizer_seconds = 0;
@@ -46,7 +47,8 @@ struct RunRecord {
   double save_seconds = 0;  ///< of the last save, the slowest rank's
   checkpoint::Report save;  ///< of the last save, this rank's
   std::uint64_t saves = 0;
-  std::string result;  ///< "VALID", or "INVALID: reason"
+  std::string result;      ///< "VALID", "INVALID: reason" or "STOPPED step=N checkpoint=FILE"
+  std::string stopped_by;  ///< a signal's name or "deadline"; empty where the run ended by itself
 };
 
 /// Rates over the timed steps, as medians.
@@ -55,6 +57,9 @@ struct FigureOfMerit {
   double model_flops_per_second = 0;
 };
 FigureOfMerit figure_of_merit(const RunRecord& record);
+
+/// Where this rank's memory or traffic is not as predicted, or nothing.
+std::string difference_from_prediction(const RunRecord& record);
 
 /// Writes report.json, whole or not at all. Throws EnvironmentError.
 void write_report(const std::string& path, const Deck& deck, const RunConfig& config, const RunRecord& record,

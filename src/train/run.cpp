@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -20,31 +19,29 @@
 #include "train/metrics.hpp"
 #include "train/output_folder.hpp"
 #include "train/peak.hpp"
+#include "train/placement.hpp"
 #include "train/plan.hpp"
 #include "train/precision_dispatch.hpp"
 #include "train/preflight.hpp"
 #include "train/report.hpp"
 #include "train/state.hpp"
+#include "train/stop.hpp"
 #include "train/tables.hpp"
 
 namespace shardmark {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 /// One training run: everything that is set up once, and the loop.
 template <class T, class G>
 class Run {
  public:
   Run(const Deck& deck, const RunConfig& config, Communicator& world, CommProgress progress,
-      const RunOptions& options)
+      const RunOptions& options, StopListener& stop)
       : deck_(deck),
         config_(config),
         world_(world),
+        stop_(stop),
         resume_(options.resume),
         dry_run_(options.dry_run),
         progress_style_(progress_style(options.progress, world.size())),
@@ -61,7 +58,11 @@ class Run {
     require_memory(world_, record_.memory_predicted);
     set_up();
     start_or_resume();
-    train();
+    try {
+      train();
+    } catch (const StopRequest& request) {
+      leave(request);
+    }
     return finish();
   }
 
@@ -85,15 +86,7 @@ class Run {
     record_.parameters = plan.parameter_count();
     record_.units = plan.layouts.size();
     world_.agree([&] { dataset_ = make_dataset(config_.data, shape_, config_.train.seed); });
-    const std::string fingerprint = std::to_string(dataset_->fingerprint());
-    const bool same_data = world_.host_broadcast(fingerprint, 0) == fingerprint;
-    world_.agree([&] {
-      if (!same_data)
-        throw EnvironmentError(
-            fmt::format("rank {} sees other data than rank 0: data.path must hold the same on all "
-                        "nodes",
-                        world_.rank()));
-    });
+    require_same_data(world_, dataset_->fingerprint());
     item_name_ = dataset_->has_tokens() ? "tokens" : "samples";
     const double samples = static_cast<double>(config_.train.global_batch);
     record_.items_per_step =
@@ -104,19 +97,8 @@ class Run {
   }
 
   void print_start() {
-    say("{}\n", deck_.effective());
-    say("strategy {}: {} ranks = {} replicas x {} shards; back end {}, progress by {}\n",
-        config_.parallel.strategy.name, world_.size(), mesh_.replicas, mesh_.shard_size, world_.backend(),
-        record_.comm_progress);
-    for (const std::string& line : record_.mesh) say("  {}\n", line);
-    say("precision: parameters {}, gradients {}, masters {}; GEMM by {}\n", name_of(config_.precision.param),
-        name_of(config_.precision.reduce), name_of(config_.precision.master), record_.gemm);
-    say("data {}\n", record_.data);
-    say("model {}: {} parameters in {} units\n", config_.model.kind, record_.parameters, record_.units);
-    say("{}", memory_table(record_.memory_predicted, nullptr));
-    say("{}", traffic_table(traffic_of_a_step_, nullptr));
-    if (std::isfinite(record_.lowest_loss))
-      say("lowest possible loss (entropy rate): {:.6f}\n", record_.lowest_loss);
+    say("{}\n{}", deck_.effective(), start_text(config_, world_, mesh_, record_, traffic_of_a_step_));
+    for (const std::string& warning : placement_warnings(world_)) say("warning: {}\n", warning);
   }
 
   void set_up() {
@@ -129,7 +111,11 @@ class Run {
     trainer_->on_action([this](const Action& action) {
       watchdog_->enter(verb_names[static_cast<std::size_t>(action.verb)], trainer_->steps_done() + 1,
                        static_cast<int>(action.index));
+      if (action.verb == Verb::begin_micro_batch) stop_.check(action.index == 0);
     });
+    // What the first save may take, until one is seen: 100 MB/s are expected of any file system.
+    stop_.saved(1e-8 * sizeof(Wide<T>) * static_cast<double>(record_.parameters) *
+                static_cast<double>(1 + trainer_->optimizer_state().size()));
   }
 
   void start_or_resume() {
@@ -149,6 +135,7 @@ class Run {
                            point->get<std::uint64_t>("skipped_steps")},
                           point->get<double>("loss_scale"), point->get<std::uint64_t>("loss_scale_steps"));
       record_.last_checkpoint = point->path;
+      if (point->path == checkpoint_path()) saved_step_ = trainer_->steps_done();
       say("resumed {} at step {}\n", point->path, trainer_->steps_done());
       for (const std::string& path : set_aside_newer(world_, config_.checkpoint.dir, trainer_->steps_done()))
         say("set aside {} as {}.abandoned: it is later than the step resumed from\n", path, path);
@@ -173,18 +160,20 @@ class Run {
 
   void train() {
     if (config_.checkpoint.at_start && trainer_->steps_done() == 0) save();
-    const std::uint64_t first_step = trainer_->steps_done();
-    nothing_to_train_ = first_step >= config_.train.steps;
+    const std::uint64_t first_step = record_.first_step = trainer_->steps_done();
+    const bool evaluated = finish_evaluation();
+    nothing_to_train_ = first_step >= config_.train.steps && !evaluated;
     if (nothing_to_train_)
       say("step {} of {} is done already: nothing to train\n", first_step, config_.train.steps);
     double timed = 0, in_gemm = 0;
     while (trainer_->steps_done() < config_.train.steps) {
       const auto traffic_before = measured_traffic(mesh_);
       const double gemm_before = gemm_counter().seconds;
-      const auto start = Clock::now();
+      const Stopwatch watch;
       StepMetrics metrics;
       metrics.result = trainer_->step();
-      metrics.seconds = world_.host_max(seconds_since(start));
+      metrics.seconds = world_.host_max(watch.seconds());
+      stop_.stepped(metrics.seconds);
       metrics.step = trainer_->steps_done();
       metrics.items = static_cast<std::uint64_t>(record_.items_per_step);
       count_traffic(traffic_before);
@@ -197,18 +186,54 @@ class Run {
       if (metrics.result.skipped && progress_)
         progress_->say(fmt::format("step {} skipped: {}", metrics.step, metrics.result.reason));
       check_replicas(metrics.step);
-      const bool last = metrics.step == config_.train.steps;
-      if (config_.train.eval_every > 0 && (metrics.step % config_.train.eval_every == 0 || last))
-        evaluate(metrics);
-      watchdog_->enter("write metrics", metrics.step);
-      world_.agree([&] {
-        if (first()) metrics_->write(metrics);
-      });
-      if (first()) progress_->show(metrics);
-      if (config_.checkpoint.every > 0 && (metrics.step % config_.checkpoint.every == 0 || last)) save();
+      try {
+        if (is_due(config_.train.eval_every)) evaluate(metrics);
+      } catch (const StopRequest&) {
+        note(metrics);
+        throw;
+      }
+      note(metrics);
+      if (is_due(config_.checkpoint.every)) save();
     }
-    record_.steps = trainer_->steps_done();
     if (timed > 0 && exec_is_host) record_.gemm_share = in_gemm / timed;
+  }
+
+  /// Something that is done each so many steps, and at the end, is due after the step that is done.
+  bool is_due(std::uint64_t every) const {
+    const std::uint64_t step = trainer_->steps_done();
+    return every > 0 && (step % every == 0 || step == config_.train.steps);
+  }
+
+  void note(const StepMetrics& metrics) {
+    watchdog_->enter("write metrics", metrics.step);
+    world_.agree([&] {
+      if (first()) metrics_->write(metrics);
+    });
+    if (first()) progress_->show(metrics);
+  }
+
+  /// Makes up for an evaluation in which an earlier run was stopped, and says whether there was one.
+  bool finish_evaluation() {
+    const bool missing = first() && metrics_->lacks_validation() && is_due(config_.train.eval_every);
+    if (world_.host_max(missing ? 1 : 0) == 0) return false;
+    StepMetrics metrics;
+    evaluate(metrics);
+    world_.agree([&] {
+      if (first() && metrics.validation_loss) metrics_->complete(*metrics.validation_loss);
+    });
+    return metrics.validation_loss.has_value();
+  }
+
+  /// Saves the state after the last whole step, where no file has it.
+  void leave(const StopRequest& request) {
+    say("stopping: {}\n", request.reason);
+    record_.stopped_by = request.reason;
+    trainer_->drop_step();
+    if (saved_step_ != trainer_->steps_done()) save();
+  }
+
+  std::string checkpoint_path() const {
+    return config_.checkpoint.dir + "/" + checkpoint::file_name(trainer_->steps_done());
   }
 
   void check_replicas(std::uint64_t step) {
@@ -240,7 +265,8 @@ class Run {
 
   void save() {
     watchdog_->enter("save", trainer_->steps_done());
-    const auto start = Clock::now();
+    if (!checkpoint_folder_) checkpoint_folder_.emplace(world_, config_.checkpoint.dir);
+    const Stopwatch watch;
     if (!trainer_->parameters_are_finite())
       throw Error(ExitCode::invalid,
                   fmt::format("weights are not finite after step {}", trainer_->steps_done()), true);
@@ -263,14 +289,16 @@ class Run {
                     {"mesh", fmt::format("{}", fmt::join(record_.mesh, "\n"))},
                     {"time", std::int64_t{std::time(nullptr)}},
                     {"version", std::string(SHARDMARK_VERSION)}};
-    const double snapshot = seconds_since(start);
+    const double snapshot = watch.seconds();
     checkpoint::Report report = checkpoint::save(world_, config_.checkpoint.dir, step, contents,
                                                  config_.checkpoint.options, config_.checkpoint.keep);
     report[checkpoint::Phase::snapshot] = snapshot;
-    record_.last_checkpoint = config_.checkpoint.dir + "/" + checkpoint::file_name(step);
-    record_.save_seconds = world_.host_max(seconds_since(start));
+    saved_step_ = step;
+    record_.last_checkpoint = checkpoint_path();
+    record_.save_seconds = world_.host_max(watch.seconds());
     record_.save = report;
     ++record_.saves;
+    stop_.saved(record_.save_seconds);
     if (progress_)
       progress_->say(fmt::format("saved {} ({:.1f} MB in {:.2f} s)", record_.last_checkpoint,
                                  report.bytes / 1e6, record_.save_seconds));
@@ -279,25 +307,16 @@ class Run {
   /// Compares what was predicted with what was measured, on every rank; the first difference found is the
   /// reason.
   std::string find_invalid() {
-    std::string reason;
+    std::string reason = difference_from_prediction(record_);
     if (!trainer_->parameters_are_finite()) reason = "weights are not finite";
-    for (std::size_t i = 0; i < record_.traffic_measured.size(); ++i)
-      if (record_.traffic_measured[i].bytes != record_.traffic_predicted[i].bytes)
-        reason = fmt::format("{} moved {} bytes, predicted {}", collective_names[i],
-                             record_.traffic_measured[i].bytes, record_.traffic_predicted[i].bytes);
-    for (MemoryClass kind : model_state_classes) {
-      const auto i = static_cast<std::size_t>(kind);
-      const double measured = static_cast<double>(record_.memory_measured[i]);
-      const double predicted = static_cast<double>(record_.memory_predicted[i]);
-      if (std::abs(measured - predicted) > 0.05 * predicted)
-        reason = fmt::format("{} take {} bytes, predicted {}", memory_class_names[i], measured, predicted);
-    }
     const int speaker = world_.host_max(reason.empty() ? 0 : world_.size() - world_.rank());
     return speaker == 0 ? "" : world_.host_broadcast(reason, world_.size() - speaker);
   }
 
   ExitCode finish() {
     watchdog_->enter("finish", trainer_->steps_done());
+    const bool stopped = !record_.stopped_by.empty();
+    record_.steps = trainer_->steps_done();
     record_.memory_measured = ledger_.peak();
     record_.transfers = trainer_->transfers();
     record_.skipped_steps = trainer_->position().skipped_steps;
@@ -305,41 +324,32 @@ class Run {
     record_.optimizer_seconds = trainer_->optimizer_seconds();
     record_.comm_times = measured_times(mesh_);
     record_.peak_resident = peak_resident_bytes();
-    record_.peak_flops = world_.host_sum(
-        config_.train.peak_flops > 0 ? config_.train.peak_flops : measure_gemm_peak<T>(trainer_->exec()));
+    if (config_.train.peak_flops > 0 || !stopped)
+      record_.peak_flops = world_.host_sum(
+          config_.train.peak_flops > 0 ? config_.train.peak_flops : measure_gemm_peak<T>(trainer_->exec()));
     const std::string invalid = find_invalid();
-    record_.result = invalid.empty() ? "VALID" : "INVALID: " + invalid;
+    record_.result =
+        !invalid.empty() ? "INVALID: " + invalid
+        : stopped ? fmt::format("STOPPED step={} checkpoint={}", record_.steps, record_.last_checkpoint)
+                  : "VALID";
     world_.agree([&] {
       const std::string path = config_.output_dir + "/report.json";
       if (first() && !(nothing_to_train_ && std::filesystem::exists(path)))
         write_report(path, deck_, config_, record_, item_name_);
     });
-    const FigureOfMerit figure = figure_of_merit(record_);
-    const Summary& rate = figure.items_per_second;
-    if (rate.count > 0)
-      say("{}/s over {} timed steps: median {:.1f}, min {:.1f}, max {:.1f}; share of time in GEMM {:.2f}\n",
-          item_name_, rate.count, rate.median, rate.least, rate.most, record_.gemm_share);
-    if (!nothing_to_train_) {
-      say("{}", memory_table(record_.memory_predicted, &record_.memory_measured));
-      say("{}", traffic_table(record_.traffic_predicted, &record_.traffic_measured));
-      say("{}", time_table(record_));
-    }
+    say("{}", nothing_to_train_ ? "" : account_text(record_, item_name_));
     say("report {}/report.json\n", config_.output_dir);
     if (!record_.last_checkpoint.empty())
       say("look at the last checkpoint: h5ls -r {}\n", record_.last_checkpoint);
-    if (rate.count > 0) {
-      say("FOM: {}_per_second={:.1f} model_flops_per_second={:.3e} mfu={:.3f}\n", item_name_, rate.median,
-          figure.model_flops_per_second, figure.model_flops_per_second / record_.peak_flops);
-    } else {
-      say("FOM: {}_per_second=n/a model_flops_per_second=n/a mfu=n/a\n", item_name_);
-    }
+    say("FOM: {}\n", figure_text(record_, item_name_));
     say("RESULT: {}\n", record_.result);
-    return invalid.empty() ? ExitCode::success : ExitCode::invalid;
+    return !invalid.empty() ? ExitCode::invalid : stopped ? ExitCode::stopped : ExitCode::success;
   }
 
   const Deck& deck_;
   const RunConfig& config_;
   Communicator& world_;
+  StopListener& stop_;
   const ResumeOptions& resume_;
   bool dry_run_;
   ProgressStyle progress_style_;
@@ -356,6 +366,7 @@ class Run {
   std::unique_ptr<Progress> progress_;
   std::string item_name_;
   bool nothing_to_train_ = false;
+  std::optional<std::uint64_t> saved_step_;  ///< the newest one in checkpoint.dir
   RunRecord record_;
 };
 
@@ -363,6 +374,9 @@ class Run {
 
 ExitCode run_training(const RunOptions& options) {
   const auto bootstrap = make_world_communicator("mpi");
+  std::optional<double> deadline;
+  if (!options.deadline.empty()) deadline = parse_deadline(options.deadline, wall_clock());
+  StopListener stop(*bootstrap, deadline);
   Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
   CommOptions comm;
@@ -371,7 +385,7 @@ ExitCode run_training(const RunOptions& options) {
   try {
     choose_gemm(config.precision.param, config.precision.gemm);
     return with_precision(config.precision, [&]<class T, class G>() {
-      return Run<T, G>(deck, config, *world, comm.progress, options)();
+      return Run<T, G>(deck, config, *world, comm.progress, options, stop)();
     });
   } catch (const DeckError& error) {
     throw DeckError(deck.locate(error.what()));

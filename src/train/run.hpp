@@ -15,6 +15,7 @@ struct RunOptions {
   std::vector<std::string> overrides;  ///< section.key=value
   ResumeOptions resume;
   std::string progress = "auto";  ///< "auto", "line" or "rows"
+  std::string deadline;           ///< when to stop, as parse_deadline() reads it; empty: never
   bool dry_run = false;           ///< print what the run would take and send, and stop
 };
 

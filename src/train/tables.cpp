@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace shardmark {
 
 std::string memory_table(const MemoryBytes& predicted, const MemoryBytes* measured) {
@@ -53,6 +55,45 @@ std::string time_table(const RunRecord& record) {
         "  communication (progress by {}): {:.3f} s, of which {:.3f} exposed, {:.3f} hidden\n",
         record.comm_progress, communication.seconds, communication.exposed, communication.hidden());
   return text;
+}
+
+std::string start_text(const RunConfig& config, const Communicator& world, const Mesh& mesh,
+                       const RunRecord& record, const TrafficByKind& traffic_of_a_step) {
+  const PrecisionConfig& precision = config.precision;
+  std::string text =
+      fmt::format("strategy {}: {} ranks = {} replicas x {} shards; back end {}, progress by {}\n",
+                  config.parallel.strategy.name, world.size(), mesh.replicas, mesh.shard_size,
+                  world.backend(), record.comm_progress);
+  for (const std::string& line : record.mesh) text += "  " + line + "\n";
+  text += fmt::format("precision: parameters {}, gradients {}, masters {}; GEMM by {}\n",
+                      name_of(precision.param), name_of(precision.reduce), name_of(precision.master),
+                      record.gemm);
+  text += fmt::format("data {}\nmodel {}: {} parameters in {} units\n", record.data, config.model.kind,
+                      record.parameters, record.units);
+  text += memory_table(record.memory_predicted, nullptr) + traffic_table(traffic_of_a_step, nullptr);
+  if (std::isfinite(record.lowest_loss))
+    text += fmt::format("lowest possible loss (entropy rate): {:.6f}\n", record.lowest_loss);
+  return text;
+}
+
+std::string account_text(const RunRecord& record, const std::string& item_name) {
+  const Summary rate = figure_of_merit(record).items_per_second;
+  std::string text;
+  if (rate.count > 0)
+    text = fmt::format(
+        "{}/s over {} timed steps: median {:.1f}, min {:.1f}, max {:.1f}; share of time in GEMM {:.2f}\n",
+        item_name, rate.count, rate.median, rate.least, rate.most, record.gemm_share);
+  return text + memory_table(record.memory_predicted, &record.memory_measured) +
+         traffic_table(record.traffic_predicted, &record.traffic_measured) + time_table(record);
+}
+
+std::string figure_text(const RunRecord& record, const std::string& item_name) {
+  const FigureOfMerit figure = figure_of_merit(record);
+  if (figure.items_per_second.count == 0)
+    return item_name + "_per_second=n/a model_flops_per_second=n/a mfu=n/a";
+  return fmt::format("{}_per_second={:.1f} model_flops_per_second={:.3e} mfu={:.3f}", item_name,
+                     figure.items_per_second.median, figure.model_flops_per_second,
+                     figure.model_flops_per_second / record.peak_flops);
 }
 
 }  // namespace shardmark

@@ -63,6 +63,13 @@ class Trainer {
   /// The mean loss over the validation split; NaN where there is none. Collective.
   double evaluate();
 
+  /// Forgets a step or an evaluation that an exception of on_action's listener broke off: weights, optimizer
+  /// state and position are those after the last whole step. Collective.
+  void drop_step() {
+    after_action_ = {};
+    for (auto& unit : units_) unit.abandon();
+  }
+
   /// No weight is infinite or NaN, on any rank. Collective.
   bool parameters_are_finite();
 
@@ -90,7 +97,8 @@ class Trainer {
   const std::array<double, verb_names.size()>& seconds() const { return seconds_; }
   double optimizer_seconds() const { return optimizer_seconds_; }
 
-  /// Told of every action before it is done; for a watchdog.
+  /// Told of every action before it is done; for a watchdog. It may throw, on all ranks alike, to break a
+  /// step or an evaluation off; drop_step() makes the trainer ready again.
   void on_action(std::function<void(const Action&)> listener) { before_action_ = std::move(listener); }
 
  private:
