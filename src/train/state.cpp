@@ -14,8 +14,10 @@ TrainerState<T, G>::TrainerState(Trainer<T, G>& trainer, const Mesh& mesh, bool 
       replica_(mesh.replica),
       replicas_(mesh.replicas),
       groups_{"model"},
-      snapshot_(Kokkos::view_alloc("shardmark::state::snapshot", Kokkos::WithoutInitializing),
-                keeps_snapshot ? snapshot_elements(trainer.config(), trainer.plan()) : 0) {
+      snapshot_(keeps_snapshot ? HostMirror<M>(Kokkos::view_alloc("shardmark::state::snapshot",
+                                                                  Kokkos::WithoutInitializing),
+                                               snapshot_elements(trainer.config(), trainer.plan()))
+                               : HostMirror<M>()) {
   memory_.emplace_back();
   for (auto& unit : trainer.units()) memory_.back().push_back(memory_of(unit.masters()));
   for (const auto& state : trainer.optimizer_state()) {
