@@ -111,7 +111,7 @@ TEST(AsyncSave, ErrorsSurfaceOnAllRanksAlike) {
       while (polls && !saver.poll()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
     EXPECT_EQ(error.code(), ExitCode::environment);
-    EXPECT_TRUE(contains(error, folder / "file")) << error.what();
+    EXPECT_TRUE(checkpoint::contains(error, folder / "file")) << error.what();
     EXPECT_FALSE(saver.in_flight());
     EXPECT_EQ(saver.record().count, 0u);
   }

@@ -114,7 +114,7 @@ class Run {
       if (action.verb == Verb::begin_micro_batch) stop_.check(action.index == 0);
     });
     // What the first save may take, until one is seen: 100 MB/s are expected of any file system.
-    stop_.saved(1e-8 * sizeof(Wide<T>) * static_cast<double>(record_.parameters) *
+    stop_.saved(saves_at_a_stop() * 1e-8 * sizeof(Wide<T>) * static_cast<double>(record_.parameters) *
                 static_cast<double>(1 + trainer_->optimizer_state().size()));
   }
 
@@ -287,13 +287,15 @@ class Run {
     if (!config_.checkpoint.async) note_save(saver_->wait());
   }
 
+  /// The last one may have to wait for one in flight.
+  double saves_at_a_stop() const { return config_.checkpoint.async ? 2 : 1; }
+
   /// To be told whether a save has ended.
   void note_save(bool ended) {
     if (!ended) return;
     const SaveRecord& saves = record_.saves = saver_->record();
     record_.last_checkpoint = checkpoint_path(saver_->step());
-    stop_.saved((config_.checkpoint.async ? 2 : 1) *
-                saves.last_seconds);  // one may be in flight before the last
+    stop_.saved(saves_at_a_stop() * saves.last_seconds);
     if (progress_)
       progress_->say(fmt::format("saved {} ({:.1f} MB in {:.2f} s)", record_.last_checkpoint,
                                  saves.last.bytes / 1e6, saves.last_seconds));
