@@ -73,6 +73,7 @@ void save_file_per_rank(const Communicator& comm, const std::string& path, std::
   Shard shard;
   comm.agree([&] {
     shard = make_shard(contents, static_cast<std::uint64_t>(comm.rank()), [&](const Piece& piece) {
+      if (piece.terms) return *piece.terms;
       return sum_terms(contents.tensors[piece.tensor].dtype, piece.data, piece.begin, piece.end);
     });
   });

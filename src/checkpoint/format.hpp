@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,7 +38,8 @@ struct Tensor {
 struct Piece {
   std::size_t tensor;  ///< index in the list of tensors
   std::size_t begin, end;
-  void* data;  ///< element `begin`
+  void* data;                               ///< element `begin`
+  std::optional<std::uint64_t> terms = {};  ///< its part of the tensor's fingerprint, where it is known
 };
 
 using Value = std::variant<std::int64_t, std::uint64_t, double, std::string>;
@@ -116,6 +118,10 @@ std::vector<Found> scan(const std::string& folder);
 
 /// Renames the checkpoint `path`, and the folder of its rank files, to <name>.abandoned. On one rank.
 void set_aside(const std::string& path);
+
+/// Computes fingerprints before a save: of each piece, and of the whole tensors, [Note: Fingerprint]. The
+/// pieces of all ranks cover each tensor exactly once. Collective.
+void add_fingerprints(const Communicator& comm, Contents& contents);
 
 /// Removes what failed or killed saves have left, then writes `folder`/step_XXXXXXXX.h5 in parallel, under
 /// names that end in .partial until all is whole and on the disk; then removes all other checkpoints but the

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "checkpoint/layouts.hpp"
+#include "checkpoint/transfer.hpp"
 
 namespace shardmark::checkpoint {
 namespace {
@@ -15,6 +16,16 @@ void require_consistent(const Options& options) {
 }
 
 }  // namespace
+
+void add_fingerprints(const Communicator& comm, Contents& contents) {
+  std::vector<std::uint64_t> sums(contents.tensors.size(), 0);
+  for (Piece& piece : contents.pieces) {
+    piece.terms = sum_terms(contents.tensors[piece.tensor].dtype, piece.data, piece.begin, piece.end);
+    sums[piece.tensor] += *piece.terms;
+  }
+  comm.host_all_reduce(sums.data(), sums.size());
+  for (std::size_t t = 0; t < sums.size(); ++t) contents.tensors[t].fingerprint = sums[t];
+}
 
 Report save(const Communicator& comm, const std::string& folder, std::uint64_t step, const Contents& contents,
             const Options& options, std::size_t keep) {

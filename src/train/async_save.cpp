@@ -22,6 +22,11 @@ AsyncSave::~AsyncSave() {
 
 void AsyncSave::write() noexcept {
   try {
+    if (own_) {
+      const Stopwatch watch;
+      checkpoint::add_fingerprints(*own_, contents_);
+      snapshot_seconds_ += watch.seconds();
+    }
     report_ =
         checkpoint::save(own_ ? *own_ : world_, config_.dir, step_, contents_, config_.options, config_.keep);
   } catch (...) {

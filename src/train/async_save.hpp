@@ -36,8 +36,8 @@ class AsyncSave {
   AsyncSave(const AsyncSave&) = delete;
   AsyncSave& operator=(const AsyncSave&) = delete;
 
-  /// Starts a save, where none is in flight. The memory of the pieces stays as it is until the save has
-  /// ended. Collective.
+  /// Starts a save, where none is in flight. With config.async it computes the fingerprints too. The memory
+  /// of the pieces stays as it is until the save has ended. Collective.
   void start(std::uint64_t step, checkpoint::Contents contents, double snapshot_seconds);
 
   bool in_flight() const { return in_flight_; }

@@ -4,8 +4,6 @@
 
 #include <cstring>
 
-#include "core/fingerprint.hpp"
-
 namespace shardmark {
 
 template <class T, class G>
@@ -83,26 +81,14 @@ std::vector<checkpoint::Piece> TrainerState<T, G>::pieces(bool own_part) const {
 }
 
 template <class T, class G>
-std::vector<std::uint64_t> TrainerState<T, G>::sum_fingerprints(
-    const Communicator& world, const std::vector<checkpoint::Piece>& own) const {
-  std::vector<std::uint64_t> sums(tensors().tensors.size(), 0);
-  for (const auto& piece : own) {
-    const M* data = static_cast<const M*>(piece.data);
-    for (std::size_t i = piece.begin; i < piece.end; ++i)
-      sums[piece.tensor] += fingerprint_term(i, data[i - piece.begin]);
-  }
-  world.host_all_reduce(sums.data(), sums.size());
-  return sums;
-}
-
-template <class T, class G>
 checkpoint::Contents TrainerState<T, G>::contents_to_save(const Communicator& world) {
   copy_to_host();
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(true);
-  const auto sums = sum_fingerprints(world, contents.pieces);
-  for (std::size_t i = 0; i < sums.size(); ++i) contents.tensors[i].fingerprint = sums[i];
-  if (snapshot_.extent(0) > 0) move_to_snapshot(contents.pieces);
+  if (snapshot_.extent(0) > 0)
+    move_to_snapshot(contents.pieces);
+  else
+    checkpoint::add_fingerprints(world, contents);
   const Position& position = trainer_.position();
   contents.state = {{"step", position.steps},
                     {"optimizer_steps", position.steps - position.skipped_steps},
@@ -146,7 +132,10 @@ void TrainerState<T, G>::finish_load(const Communicator& world, const std::strin
 
 template <class T, class G>
 std::map<std::string, std::uint64_t> TrainerState<T, G>::fingerprints(const Communicator& world) {
-  const checkpoint::Contents contents = contents_to_save(world);
+  copy_to_host();
+  checkpoint::Contents contents = tensors();
+  contents.pieces = pieces(true);
+  checkpoint::add_fingerprints(world, contents);
   std::map<std::string, std::uint64_t> by_dataset;
   for (const auto& tensor : contents.tensors)
     by_dataset[tensor.group + "/" + tensor.name] = tensor.fingerprint;

@@ -20,9 +20,10 @@ class TrainerState {
   /// `keeps_snapshot`: there is host memory for a copy of all that this rank writes.
   TrainerState(Trainer<T, G>& trainer, const Mesh& mesh, bool keeps_snapshot = false);
 
-  /// What this rank writes: of a slice that R replicas hold, the part that is its own. Fingerprints are those
-  /// of the whole tensors; /state says how far the trainer is. With a snapshot, nothing of it changes until
-  /// the next call; else it may change with the next step. Collective.
+  /// What this rank writes: of a slice that R replicas hold, the part that is its own; /state says how far
+  /// the trainer is. Without a snapshot all may change with the next step, and fingerprints are those of the
+  /// whole tensors. With one nothing changes until the next call, and fingerprints are left to whoever saves
+  /// it. Collective.
   checkpoint::Contents contents_to_save(const Communicator& world);
 
   /// What this rank reads: its whole slices.
@@ -48,8 +49,6 @@ class TrainerState {
   void move_to_snapshot(std::vector<checkpoint::Piece>& own);
   /// Pieces of every tensor; `own_part`: only the part of a slice that this replica writes.
   std::vector<checkpoint::Piece> pieces(bool own_part) const;
-  std::vector<std::uint64_t> sum_fingerprints(const Communicator& world,
-                                              const std::vector<checkpoint::Piece>& own) const;
 
   Trainer<T, G>& trainer_;
   int replica_, replicas_;

@@ -15,22 +15,21 @@ T pattern(std::size_t t, std::size_t i) {
   return static_cast<T>(static_cast<std::int32_t>(mix64((static_cast<std::uint64_t>(t) << 40) ^ i)));
 }
 
-/// Calls f(value, expected, index) for the elements of a piece.
 template <class T, class F>
-void for_elements(const checkpoint::Piece& piece, F f) {
+void for_elements_of(const checkpoint::Piece& piece, F f) {
   T* values = static_cast<T*>(piece.data);
   for (std::size_t i = piece.begin; i < piece.end; ++i)
-    f(values[i - piece.begin], pattern<T>(piece.tensor, i), i);
+    f(values[i - piece.begin], pattern<T>(piece.tensor, i));
 }
 
+/// Calls f(value, pattern) for all elements of the pieces.
 template <class F>
 void for_elements(const checkpoint::Contents& contents, F f) {
   for (const auto& piece : contents.pieces) {
-    const auto of_this = [&](auto& value, auto expected, std::size_t i) { f(piece, value, expected, i); };
     if (contents.tensors[piece.tensor].dtype == Dtype::fp64)
-      for_elements<double>(piece, of_this);
+      for_elements_of<double>(piece, f);
     else
-      for_elements<float>(piece, of_this);
+      for_elements_of<float>(piece, f);
   }
 }
 
@@ -65,19 +64,13 @@ SyntheticState::SyntheticState(const RunConfig& config, const Plan& plan, int ra
 }
 
 void SyntheticState::fill(const Communicator& world) {
-  std::vector<std::uint64_t> sums(contents_.tensors.size(), 0);
-  for_elements(contents_, [&](const auto& piece, auto& value, auto expected, std::size_t i) {
-    value = expected;
-    sums[piece.tensor] += fingerprint_term(i, expected);
-  });
-  world.host_all_reduce(sums.data(), sums.size());
-  for (std::size_t t = 0; t < sums.size(); ++t) contents_.tensors[t].fingerprint = sums[t];
+  for_elements(contents_, [](auto& value, auto expected) { value = expected; });
+  checkpoint::add_fingerprints(world, contents_);
 }
 
 std::size_t SyntheticState::wrong_elements() const {
   std::size_t wrong = 0;
-  for_elements(contents_,
-               [&](const auto&, auto& value, auto expected, std::size_t) { wrong += value != expected; });
+  for_elements(contents_, [&](auto value, auto expected) { wrong += value != expected; });
   return wrong;
 }
 
