@@ -3,8 +3,8 @@
 """Makes one table of the reports that scaling.sh's jobs left.
 
 Usage: collect.py RESULTS
-Reads RESULTS/<series>/nodes_<N>/repeat_<R>/report.json, writes RESULTS/scaling.csv (a row a run) and prints medians over
-the repeats, with the efficiency against the smallest number of nodes: of rate a node. Exits with 1 where a run has no
+Reads RESULTS/<series>/nodes_<N>/repeat_<R>/report.json, writes RESULTS/scaling.csv (a row a run) and prints medians
+over the repeats, with the efficiency against the smallest number of nodes: of rate a node. Exits with 1 where a run has no
 valid report.
 """
 

@@ -49,7 +49,7 @@ launch() {
       ;;
     mpirun)
       # Slurm sends SIGTERM to all processes of a job that it ends. Open MPI's mpirun and its daemons would kill the
-      # ranks a second later, in the middle of a save: they are started with that signal blocked, and end with the ranks.
+      # ranks a second later, in the middle of a save: they start with that signal blocked, and end with the ranks.
       if env --block-signal=TERM true 2>/dev/null; then
         export OMPI_MCA_orte_launch_agent="env --block-signal=TERM orted"
         blocking=(env --block-signal=TERM)

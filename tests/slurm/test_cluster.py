@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job scripts on a real Slurm of four virtual nodes, which cluster.sh starts on this machine.
 
-Jobs that would train for ever are stopped in all ways that there are, and end once the test has written their deck anew.
-Where the daemons can't be started the test says why, and that it is skipped (code 77).
+Jobs that would train for ever are stopped in all ways that there are, and end once the test has written their deck
+anew. Where the daemons can't be started the test says why, and that it is skipped (code 77).
 """
 
 import csv
