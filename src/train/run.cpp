@@ -181,6 +181,7 @@ class Run {
         record_.step_seconds.push_back(metrics.seconds);
         timed += metrics.seconds;
         in_gemm += gemm_counter().seconds - gemm_before;
+        if (exec_is_host) record_.gemm_share = in_gemm / timed;
       }
       record_.final_loss = metrics.result.loss;
       if (metrics.result.skipped && progress_)
@@ -195,7 +196,6 @@ class Run {
       note(metrics);
       if (is_due(config_.checkpoint.every)) save();
     }
-    if (timed > 0 && exec_is_host) record_.gemm_share = in_gemm / timed;
   }
 
   /// Something that is done each so many steps, and at the end, is due after the step that is done.
