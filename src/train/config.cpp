@@ -108,6 +108,7 @@ CheckpointConfig read_checkpoint(Deck& deck) {
   config.every = deck.count("checkpoint.every", 0);
   config.at_start = deck.boolean("checkpoint.at_start", false);
   config.keep = deck.count("checkpoint.keep", 2);
+  config.async = deck.boolean("checkpoint.async", false);
   checkpoint::Options& options = config.options;
   const std::string layout = deck.choice("checkpoint.layout", "shared_file",
                                          {checkpoint::layout_names.begin(), checkpoint::layout_names.end()});
