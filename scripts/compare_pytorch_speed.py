@@ -5,7 +5,7 @@
 
     scripts/compare_pytorch_speed.py inputs/small.toml --ranks 2 --dtype fp32 --python VENV/bin/python3
 
-Same model, samples a rank, ranks, one thread a rank, and AdamW with clipping; PyTorch on gloo, with glibc's malloc tuned
+Same model, samples a rank, ranks, one thread a rank, AdamW and clipping; PyTorch on gloo, with glibc's malloc tuned
 so that it keeps its pages. A ratio is Shardmark's median rate over that of a PyTorch mode, over all rounds.
 """
 
