@@ -18,6 +18,7 @@ Command add_train(CLI::App& app);
 Command add_verify(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_info(CLI::App& app);
+Command add_ckpt(CLI::App& app);
 
 /// The deck and its overrides, which most subcommands take.
 inline void add_deck_options(CLI::App& app, std::string& deck, std::vector<std::string>& overrides) {

@@ -21,9 +21,12 @@ ExitCode parse_and_run(int argc, char** argv, bool speaks) {
   CLI::App& info = *app.add_subcommand("info", "Versions, back ends and machine");
   CLI::App& verify = *app.add_subcommand("verify", "Check what this build computes, sends and stores");
   CLI::App& bench = *app.add_subcommand("bench", "Measure a part of training");
+  CLI::App& ckpt =
+      *app.add_subcommand("ckpt", "List, check, compare, convert and remove checkpoints, without mpirun");
   const std::map<const CLI::App*, Command> commands = {{&train, add_train(train)},
                                                        {&verify, add_verify(verify)},
                                                        {&bench, add_bench(bench)},
+                                                       {&ckpt, add_ckpt(ckpt)},
                                                        {&info, add_info(info)}};
   app.allow_extras();  // an unknown word is refused below, with the subcommands that there are
   try {

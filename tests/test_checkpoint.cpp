@@ -12,15 +12,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Checkpoint : public testing::Test {
+/// Each test with both layouts.
+class Checkpoint : public testing::TestWithParam<Layout> {
  protected:
   /// Saves the sample with one range a rank.
-  std::string save(std::uint64_t step, Dtype dtype = Dtype::fp32, const Options& options = {},
-                   std::size_t keep = 0) {
-    Sample sample = make_sample(*comm, sample_tensors(dtype), Split::even, true);
+  std::string save(std::uint64_t step, std::size_t keep = 0) {
+    Sample sample = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
     sample.contents.state = state;
-    save_shared_file(*comm, folder.path(), step, sample.contents, options, keep);
+    checkpoint::save(*comm, folder.path(), step, sample.contents, {.layout = GetParam()}, keep);
     return folder / file_name(step);
+  }
+  /// The transfers that the layout has.
+  std::vector<bool> collective_or_not() const {
+    return GetParam() == Layout::shared_file ? std::vector{false, true} : std::vector{false};
   }
   Error load_error(const std::string& path, const std::vector<Tensor>& tensors) {
     Sample sample = make_sample(*comm, tensors, Split::even, false);
@@ -41,6 +45,8 @@ class Checkpoint : public testing::Test {
                                         {"data/cursor", std::int64_t{1} << 40},
                                         {"empty", std::string()}};
 };
+
+class SharedFile : public Checkpoint {};
 
 TEST(CheckpointBoxes, CoverARangeInOrderWithAtMostThreeOfAMatrix) {
   const std::size_t rows = 5, columns = 4;
@@ -69,17 +75,17 @@ TEST(CheckpointBoxes, ThreeDimensions) {
   EXPECT_EQ(boxes[4].count, (std::vector<hsize_t>{1, 1, 2}));
 }
 
-TEST_F(Checkpoint, RoundTripToOtherRanges) {
+TEST_P(Checkpoint, RoundTripToOtherRanges) {
   std::uint64_t step = 0;
   for (const Dtype dtype : {Dtype::fp32, Dtype::fp64})
-    for (const bool collective : {false, true})
+    for (const bool collective : collective_or_not())
       for (const std::size_t largest_call : {std::size_t{1000}, std::size_t{1} << 30})
         for (const Split split : {Split::even, Split::cyclic, Split::last_rank}) {
-          const Options options{collective, largest_call};
+          const Options options{.collective = collective, .largest_call = largest_call, .layout = GetParam()};
           Sample saved = make_sample(*comm, sample_tensors(dtype), split, true);
           saved.contents.state = state;
           saved.contents.run = {{"ranks", std::int64_t{comm->size()}}};
-          const Report report = save_shared_file(*comm, folder.path(), ++step, saved.contents, options, 1);
+          const Report report = checkpoint::save(*comm, folder.path(), ++step, saved.contents, options, 1);
           EXPECT_EQ(report.bytes, (2 * (37 * 13 + 2) + 101 + 1) * size_of(dtype));
           for (const Split other : {Split::cyclic, Split::every_rank}) {
             Sample loaded = make_sample(*comm, sample_tensors(dtype), other, false);
@@ -94,7 +100,7 @@ TEST_F(Checkpoint, RoundTripToOtherRanges) {
         }
 }
 
-TEST_F(Checkpoint, StateAlone) {
+TEST_P(Checkpoint, StateAlone) {
   const std::string path = save(3);
   const auto found = read_state(*comm, path);
   EXPECT_EQ(std::get<std::int64_t>(found.at("format_version")), 1);
@@ -102,7 +108,7 @@ TEST_F(Checkpoint, StateAlone) {
   EXPECT_EQ(found.size(), state.size() + 1);
 }
 
-TEST_F(Checkpoint, ManyTensorsAndMetadataInTheirEstimate) {
+TEST_P(Checkpoint, ManyTensorsAndMetadataInTheirEstimate) {
   constexpr std::size_t n = 60;
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < n; ++i) {
@@ -110,14 +116,18 @@ TEST_F(Checkpoint, ManyTensorsAndMetadataInTheirEstimate) {
     tensors.push_back({"model", name, {3, i + 1}, Dtype::fp32});
   }
   Sample saved = make_sample(*comm, tensors, Split::even, true);
-  save_shared_file(*comm, folder.path(), 1, saved.contents, {}, 0);
-  EXPECT_LT(fs::file_size(folder / file_name(1)), 12 * n * (n + 1) / 2 + 65536 + n * 2048);
+  const Report report = checkpoint::save(*comm, folder.path(), 1, saved.contents, {.layout = GetParam()}, 0);
+  const std::size_t files =
+      GetParam() == Layout::shared_file ? 1 : 1 + static_cast<std::size_t>(comm->size());
+  EXPECT_EQ(report.bytes, 12 * n * (n + 1) / 2);
+  EXPECT_LT(report.file_bytes, report.bytes + files * 65536 + 3 * n * 2048);
+  EXPECT_GE(report.file_bytes, report.bytes + fs::file_size(folder / file_name(1)) * (files > 1));
   Sample loaded = make_sample(*comm, tensors, Split::cyclic, false);
   load(*comm, folder / file_name(1), loaded.contents, {.collective = true});
   EXPECT_EQ(wrong_elements(loaded.contents), 0u);
 }
 
-TEST_F(Checkpoint, MissingExtraAndDifferentDatasetsAreErrorsByName) {
+TEST_P(Checkpoint, MissingExtraAndDifferentDatasetsAreErrorsByName) {
   const std::string path = save(1);
   auto tensors = sample_tensors(Dtype::fp32);
   tensors.push_back({"optimizer/exp_avg_sq", "scale", {1}, Dtype::fp32});
@@ -141,7 +151,7 @@ TEST_F(Checkpoint, MissingExtraAndDifferentDatasetsAreErrorsByName) {
   EXPECT_TRUE(contains(error, "/model/h.0.bias is float32 (2) and not float64 (2)")) << error.what();
 }
 
-TEST_F(Checkpoint, FilesThatAreNoCheckpoints) {
+TEST_P(Checkpoint, FilesThatAreNoCheckpoints) {
   const auto tensors = sample_tensors(Dtype::fp32);
   const auto expect = [&](const std::string& path, const std::string& text) {
     const Error error = load_error(path, tensors);
@@ -169,7 +179,7 @@ TEST_F(Checkpoint, FilesThatAreNoCheckpoints) {
   }
 }
 
-TEST_F(Checkpoint, AFlippedBitNamesItsTensor) {
+TEST_P(SharedFile, AFlippedBitNamesItsTensor) {
   const std::string path = save(1);
   on_rank_0([&] {
     haddr_t offset = 0;
@@ -191,16 +201,16 @@ TEST_F(Checkpoint, AFlippedBitNamesItsTensor) {
             path + " is damaged: wrong fingerprint of /optimizer/exp_avg/wte.weight");
 }
 
-TEST_F(Checkpoint, CollectiveModeReadsBackBeforeTheName) {
+TEST_P(SharedFile, CollectiveModeReadsBackBeforeTheName) {
   Sample sample = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
   sample.contents.tensors[2].fingerprint += 1;  // as if other data had reached the file
   const Error error = error_of(
-      *comm, [&] { save_shared_file(*comm, folder.path(), 1, sample.contents, {.collective = true}, 0); });
+      *comm, [&] { checkpoint::save(*comm, folder.path(), 1, sample.contents, {.collective = true}, 0); });
   EXPECT_TRUE(contains(error, "wrong fingerprint of /model/h.0.weight")) << error.what();
   EXPECT_TRUE(scan(folder.path()).empty());
 }
 
-TEST_F(Checkpoint, KeepsTheNewestAndTheOneJustSaved) {
+TEST_P(Checkpoint, KeepsTheNewestAndTheOneJustSaved) {
   const auto steps = [&] {
     std::vector<std::uint64_t> found;
     for (const Found& file : scan(folder.path())) found.push_back(file.step);
@@ -216,44 +226,58 @@ TEST_F(Checkpoint, KeepsTheNewestAndTheOneJustSaved) {
       std::ofstream(folder / name) << "x";
   });
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{20, 100, 300000000}));
-  save(200, Dtype::fp32, {}, 2);
+  save(200, 2);
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{200, 300000000}));
   EXPECT_FALSE(fs::exists(folder / ".step_00000400.h5.partial"));
   EXPECT_TRUE(fs::exists(folder / "step_00000500.h5.bak"));
   comm->barrier();
-  save(50, Dtype::fp32, {}, 1);
+  save(50, 1);
   EXPECT_EQ(steps(), (std::vector<std::uint64_t>{50}));
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path())) names.insert(entry.path().filename());
+  std::set<std::string> expected = {"step_00000050.h5", "step_00000500.h5.bak", "step_5.h5",
+                                    "step_0000050x.h5", "notes.h5"};
+  if (GetParam() == Layout::file_per_rank) expected.insert("step_00000050.shards");
+  EXPECT_EQ(names, expected);
 }
 
-TEST_F(Checkpoint, AFailedSaveLeavesEarlierOnesAndOneErrorOnAllRanks) {
-  const std::string first = save(1, Dtype::fp32, {}, 1);
-  for (const bool collective : {false, true}) {
+TEST_P(Checkpoint, AFailedSaveLeavesEarlierOnesAndOneErrorOnAllRanks) {
+  const std::string first = save(1, 1);
+  for (const bool collective : collective_or_not()) {
     Sample bad = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
     if (comm->rank() == comm->size() - 1) bad.contents.pieces.push_back({1, 0, 3, nullptr});
     const Error error = error_of(*comm, [&] {
-      save_shared_file(*comm, folder.path(), 2, bad.contents, {.collective = collective}, 1);
+      checkpoint::save(*comm, folder.path(), 2, bad.contents,
+                       {.collective = collective, .layout = GetParam()}, 1);
     });
     EXPECT_TRUE(contains(error, "[0, 3) is outside of /model/h.0.bias")) << error.what();
-    EXPECT_TRUE(fs::exists(folder / ".step_00000002.h5.partial"));
+    // Rank files are planned, and so checked, before any is written.
+    EXPECT_EQ(fs::exists(folder / ".step_00000002.h5.partial"), GetParam() == Layout::shared_file);
+    EXPECT_FALSE(fs::exists(folder / ".step_00000002.shards.partial"));
     ASSERT_EQ(scan(folder.path()).size(), 1u);
     Sample loaded = make_sample(*comm, sample_tensors(Dtype::fp32), Split::cyclic, false);
     load(*comm, first, loaded.contents, {});
     EXPECT_EQ(wrong_elements(loaded.contents), 0u);
     comm->barrier();
   }
-  save(2, Dtype::fp32, {}, 1);
+  save(2, 1);
   EXPECT_FALSE(fs::exists(folder / ".step_00000002.h5.partial"));
   EXPECT_EQ(scan(folder.path()).front().path, folder / "step_00000002.h5");
 }
 
-TEST_F(Checkpoint, AFolderThatCannotBeMadeIsAnErrorOfAllRanks) {
+TEST_P(Checkpoint, AFolderThatCannotBeMadeIsAnErrorOfAllRanks) {
   on_rank_0([&] { std::ofstream(folder / "file") << "x"; });
   Sample sample = make_sample(*comm, sample_tensors(Dtype::fp32), Split::even, true);
-  const Error error =
-      error_of(*comm, [&] { save_shared_file(*comm, folder / "file", 1, sample.contents, {}, 0); });
+  const Error error = error_of(*comm, [&] {
+    checkpoint::save(*comm, folder / "file", 1, sample.contents, {.layout = GetParam()}, 0);
+  });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_TRUE(contains(error, "cannot make the folder " + (folder / "file"))) << error.what();
 }
+
+INSTANTIATE_TEST_SUITE_P(Only, SharedFile, testing::Values(Layout::shared_file));
+INSTANTIATE_TEST_SUITE_P(Layouts, Checkpoint, testing::Values(Layout::shared_file, Layout::file_per_rank),
+                         [](const auto& info) { return layout_names[static_cast<int>(info.param)]; });
 
 }  // namespace
 }  // namespace shardmark::checkpoint

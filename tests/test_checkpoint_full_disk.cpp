@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "checkpoint/folder.hpp"
 #include "checkpoint_sample.hpp"
 
 namespace shardmark::checkpoint {
@@ -18,7 +19,13 @@ std::vector<Tensor> large_tensors() {
           {"optimizer/exp_avg", "a", {999999}, Dtype::fp32}};
 }
 
-class FullDisk : public testing::TestWithParam<bool> {
+struct Mode {
+  const char* name;
+  Layout layout;
+  bool collective;
+};
+
+class FullDisk : public testing::TestWithParam<Mode> {
  protected:
   void SetUp() override {
     int status = 0;
@@ -35,14 +42,22 @@ class FullDisk : public testing::TestWithParam<bool> {
     }
   }
   Report save(std::uint64_t step, Options options, std::size_t keep = 0) {
-    options.collective = GetParam();
+    options.collective = GetParam().collective;
+    options.layout = GetParam().layout;
     const Sample sample = make_sample(*comm, large_tensors(), Split::even, true);
-    return save_shared_file(*comm, folder.path(), step, sample.contents, options, keep);
+    return checkpoint::save(*comm, folder.path(), step, sample.contents, options, keep);
   }
   void expect_loadable(std::uint64_t step) {
     Sample loaded = make_sample(*comm, large_tensors(), Split::every_rank, false);
     load(*comm, folder / file_name(step), loaded.contents, {});
     EXPECT_EQ(wrong_elements(loaded.contents), 0u);
+  }
+  bool rank_files() const { return GetParam().layout == Layout::file_per_rank; }
+  /// What a failed save of the step leaves.
+  std::string partial(std::uint64_t step) const {
+    std::string name(".");
+    name.append(rank_files() ? shards_name(step) : file_name(step)).append(".partial");
+    return folder / name;
   }
   /// Fills the file system but for `left` bytes.
   void fill(std::uint64_t left) {
@@ -66,23 +81,26 @@ TEST_P(FullDisk, TooLittleSpaceIsRefusedBeforeWriting) {
   const Error error = error_of(*comm, [&] { save(2, {}); });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_TRUE(contains(error, "bytes free")) << error.what();
-  EXPECT_FALSE(std::filesystem::exists(folder / ".step_00000002.h5.partial"));
+  EXPECT_FALSE(std::filesystem::exists(partial(2)));
 }
 
 TEST_P(FullDisk, AFailedWriteIsOneErrorAndLeavesEarlierOnes) {
   save(1, {});
   const Error error = error_of(*comm, [&] { save(2, {.check_free_space = false}); });
   EXPECT_EQ(error.code(), ExitCode::environment);
-  EXPECT_TRUE(contains(error, folder / ".step_00000002.h5.partial")) << error.what();
+  EXPECT_TRUE(contains(error, partial(2))) << error.what();
   EXPECT_TRUE(contains(error, " bytes are free in " + folder.path())) << error.what();
-  EXPECT_TRUE(std::filesystem::exists(folder / ".step_00000002.h5.partial"));
+  EXPECT_TRUE(std::filesystem::exists(partial(2)));
   EXPECT_EQ(scan(folder.path()).size(), 1u);
   expect_loadable(1);
 }
 
 TEST_P(FullDisk, LeftoversMakeRoomForTheNextSave) {
   fill(1 << 20);
-  if (comm->rank() == 0) std::filesystem::rename(folder / "ballast", folder / ".step_00000007.h5.partial");
+  if (comm->rank() == 0) {
+    if (rank_files()) std::filesystem::create_directory(partial(7));
+    std::filesystem::rename(folder / "ballast", rank_files() ? partial(7) + "/rank_00000.h5" : partial(7));
+  }
   save(8, {});
   expect_loadable(8);
 }
@@ -92,19 +110,41 @@ TEST_P(FullDisk, NotEvenTheMetadataFit) {
     fill(left);
     const Error error = error_of(*comm, [&] { save(1, {.check_free_space = false}); });
     EXPECT_EQ(error.code(), ExitCode::environment);
-    EXPECT_TRUE(contains(error, folder / ".step_00000001.h5.partial")) << error.what();
+    EXPECT_TRUE(contains(error, partial(1))) << error.what();
     EXPECT_TRUE(scan(folder.path()).empty());
     comm->barrier();
-    if (comm->rank() == 0) std::filesystem::remove(folder / ".step_00000001.h5.partial");
+    if (comm->rank() == 0) std::filesystem::remove_all(partial(1));
     comm->barrier();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, FullDisk, testing::Bool(),
-                         [](const auto& info) { return info.param ? "collective" : "independent"; });
+/// The rank files fit, and the index after them does not.
+TEST_P(FullDisk, NotEvenTheIndexFits) {
+  if (!rank_files()) return;
+  const std::uint64_t needed = save(1, {}).file_bytes;
+  comm->barrier();
+  if (comm->rank() == 0) remove_checkpoint(folder / file_name(1));
+  comm->barrier();
+  fill(needed);
+  const Error error = error_of(*comm, [&] { save(1, {.check_free_space = false}); });
+  EXPECT_TRUE(contains(error, "cannot write " + (folder / ".step_00000001.h5.partial"))) << error.what();
+  EXPECT_TRUE(scan(folder.path()).empty());
+  EXPECT_TRUE(std::filesystem::exists(partial(1)));
+  if (comm->rank() == 0) std::filesystem::remove(folder / "ballast");
+  comm->barrier();
+  save(2, {});  // there is room for one
+  expect_loadable(2);
+  EXPECT_FALSE(std::filesystem::exists(partial(1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, FullDisk,
+                         testing::Values(Mode{"independent", Layout::shared_file, false},
+                                         Mode{"collective", Layout::shared_file, true},
+                                         Mode{"file_per_rank", Layout::file_per_rank, false}),
+                         [](const auto& info) { return info.param.name; });
 
 /// The size of files is limited on the last rank alone, so that its writes fail and those of others do not.
-TEST(OneRankFails, IsTheErrorOfAll) {
+void expect_error_of_all(Layout layout) {
   const auto comm = make_world_communicator("mpi");
   const TemporaryFolder folder(*comm);
   const Sample sample = make_sample(*comm, large_tensors(), Split::even, true);
@@ -113,13 +153,21 @@ TEST(OneRankFails, IsTheErrorOfAll) {
   std::signal(SIGXFSZ, SIG_IGN);
   const rlimit low{1 << 20, before.rlim_max};
   if (comm->rank() == comm->size() - 1) setrlimit(RLIMIT_FSIZE, &low);
-  const Error error =
-      error_of(*comm, [&] { save_shared_file(*comm, folder.path(), 1, sample.contents, {}, 0); });
+  const Error error = error_of(
+      *comm, [&] { checkpoint::save(*comm, folder.path(), 1, sample.contents, {.layout = layout}, 0); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_TRUE(scan(folder.path()).empty());
-  save_shared_file(*comm, folder.path(), 1, sample.contents, {}, 0);
+  checkpoint::save(*comm, folder.path(), 1, sample.contents, {.layout = layout}, 0);
   EXPECT_EQ(scan(folder.path()).size(), 1u);
+}
+
+TEST(OneRankFails, IsTheErrorOfAll) {
+  expect_error_of_all(Layout::shared_file);
+}
+
+TEST(OneRankFails, WithItsOwnFileToo) {
+  expect_error_of_all(Layout::file_per_rank);
 }
 
 }  // namespace

@@ -29,8 +29,9 @@ std::string python() {
   return "no-python3-with-h5py-found";
 }
 
-/// Files written in parallel, read with the tools that HDF5 and Python users have.
-class CheckpointTools : public testing::Test {
+/// Files written in parallel, read with the tools that HDF5 and Python users have, in both layouts: virtual
+/// datasets of ranges that begin and end inside of rows.
+class CheckpointTools : public testing::TestWithParam<Layout> {
  protected:
   void SetUp() override {
     for (const std::uint64_t step : {1, 2, 3}) {
@@ -41,7 +42,7 @@ class CheckpointTools : public testing::Test {
       for (const Piece& piece : sample.contents.pieces)
         if (step == 3 && piece.tensor == 2 && piece.begin <= 100 && 100 < piece.end)
           static_cast<float*>(piece.data)[100 - piece.begin] += 1e6f;
-      save_shared_file(*comm, folder.path(), step, sample.contents, {}, 0);
+      checkpoint::save(*comm, folder.path(), step, sample.contents, {.layout = GetParam()}, 0);
     }
   }
   /// Runs on rank 0 and expects success and each of `parts` in the output.
@@ -62,29 +63,33 @@ class CheckpointTools : public testing::Test {
   TemporaryFolder folder{*comm};
 };
 
-TEST_F(CheckpointTools, H5lsShowsNamesAndShapes) {
+TEST_P(CheckpointTools, H5lsShowsNamesAndShapes) {
   expect("h5ls -r " + file(1),
          {"/model/wte.weight        Dataset {37, 13}", "/optimizer/exp_avg/h.0.bias Dataset {2}",
           "/fingerprint/optimizer/exp_avg/h.0.bias Dataset {SCALAR}",
           "/state/format_version    Dataset {SCALAR}"});
 }
 
-TEST_F(CheckpointTools, H5dumpShowsTypesAndLayout) {
+TEST_P(CheckpointTools, H5dumpShowsTypesAndLayout) {
+  const std::vector<std::string> shared = {"CONTIGUOUS", "H5D_FILL_TIME_NEVER", "H5D_ALLOC_TIME_EARLY"};
+  const std::vector<std::string> rank_files = {"FILE \"step_00000001.shards/rank_00002.h5\"",
+                                               "DATASET \"/model/wte.weight\"", "VALUE  nan"};
+  expect("h5dump -H -p -d /model/wte.weight " + file(1), {"H5T_IEEE_F32LE"});
   expect("h5dump -H -p -d /model/wte.weight " + file(1),
-         {"H5T_IEEE_F32LE", "CONTIGUOUS", "H5D_FILL_TIME_NEVER", "H5D_ALLOC_TIME_EARLY"});
+         GetParam() == Layout::shared_file ? shared : rank_files);
   expect("h5dump -d /state/step " + file(1), {"H5T_STD_I64LE", "(0): 42"});
   expect("h5dump -d /fingerprint/model/scale " + file(1), {"H5T_STD_U64LE"});
   expect("h5dump -d /state/deck " + file(1), {"H5T_CSET_UTF8"});
 }
 
-TEST_F(CheckpointTools, H5diffComparesModelsAndStates) {
+TEST_P(CheckpointTools, H5diffComparesModelsAndStates) {
   expect("h5diff " + file(1) + " " + file(2) + " /model", {});
   expect("h5diff " + file(1) + " " + file(2) + " /state", {});
   expect("h5diff " + file(1) + " " + file(2) + " /run; test $? = 1", {"1 differences found"});
   expect("h5diff " + file(1) + " " + file(3) + " /model; test $? = 1", {"h.0.weight", "1 differences found"});
 }
 
-TEST_F(CheckpointTools, H5pyReadsValuesAndText) {
+TEST_P(CheckpointTools, H5pyReadsValuesAndText) {
   char number[32];
   std::snprintf(number, sizeof number, "%.9g", static_cast<float>(sample_value(0, 36 * 13 + 12)));
   expect(python() + " -c '\nimport h5py\nf = h5py.File(\"" + file(1) +
@@ -94,6 +99,10 @@ TEST_F(CheckpointTools, H5pyReadsValuesAndText) {
          {"float32 (37, 13) " + std::string(number), "größer\n 42 0.5",
           std::to_string(fingerprint_of<float>(3, 1)) + "\n"});
 }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CheckpointTools,
+                         testing::Values(Layout::shared_file, Layout::file_per_rank),
+                         [](const auto& info) { return layout_names[static_cast<int>(info.param)]; });
 
 }  // namespace
 }  // namespace shardmark::checkpoint

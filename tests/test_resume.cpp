@@ -45,7 +45,7 @@ std::string save(SmallRun<T>& run, const std::string& folder) {
   checkpoint::Contents contents = state.contents_to_save(*run.world);
   contents.state = {{"step", run.trainer->steps_done()},
                     {"samples_seen", run.trainer->position().samples_seen}};
-  checkpoint::save_shared_file(*run.world, folder, run.trainer->steps_done(), contents, {}, 0);
+  checkpoint::save(*run.world, folder, run.trainer->steps_done(), contents, {}, 0);
   return folder + "/" + checkpoint::file_name(run.trainer->steps_done());
 }
 

@@ -8,14 +8,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "checkpoint/format.hpp"
+#include "core/fingerprint.hpp"
 
 namespace shardmark::checkpoint {
 namespace {
@@ -23,7 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step_", suffix = ".h5";
+constexpr std::string_view shards_suffix = ".shards";
 constexpr std::string_view partial_prefix = ".step_", partial_suffix = ".h5.partial";
+constexpr std::string_view partial_shards_suffix = ".shards.partial";
 constexpr std::size_t digits = 8;
 
 [[noreturn]] void fail(const std::string& what, const std::string& path, const std::string& reason) {
@@ -59,9 +65,10 @@ std::vector<fs::path> entries(const std::string& folder) {
   return paths;
 }
 
+/// A file, or a folder with all that it holds.
 void remove(const std::string& path) {
   std::error_code error;
-  fs::remove(path, error);
+  fs::remove_all(path, error);
   if (error) fail("remove", path, error.message());
 }
 
@@ -76,8 +83,38 @@ void with_descriptor(const char* what, const std::string& path, int flags, std::
     fail(what, path, std::strerror(reason));
 }
 
-void synchronise(const std::string& path) {
-  with_descriptor("fsync", path, O_RDONLY, {}, [](int descriptor) { return ::fsync(descriptor); });
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+constexpr std::string_view digest_mark = "\nSHARDMARK-DIGEST";
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad()) fail("read", path, std::strerror(errno));
+  return content;
+}
+
+/// 16 hexadecimal digits.
+std::string digest_of(std::string_view bytes) {
+  std::uint64_t digest = bytes.size();
+  for (char byte : bytes) digest = mix64(digest ^ static_cast<unsigned char>(byte));
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest));
+  return text;
+}
+
+std::string folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+void rename(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail("rename", from, error.message());
 }
 
 int write_zeros(int descriptor, std::uint64_t bytes) {
@@ -100,13 +137,35 @@ std::string partial_path(const std::string& folder, std::uint64_t step) {
   return (fs::path(folder) / name_of(partial_prefix, step, partial_suffix)).string();
 }
 
+std::string partial_shards_path(const std::string& folder, std::uint64_t step) {
+  return (fs::path(folder) / name_of(partial_prefix, step, partial_shards_suffix)).string();
+}
+
+std::string shards_name(std::uint64_t step) {
+  return name_of(prefix, step, shards_suffix);
+}
+
+std::string shards_path(const std::string& checkpoint) {
+  return fs::path(checkpoint).replace_extension(shards_suffix).string();
+}
+
+std::optional<std::uint64_t> step_of(const std::string& path) {
+  return parse_step(fs::path(path).filename().string(), prefix, suffix);
+}
+
 std::vector<Found> scan(const std::string& folder) {
   std::vector<Found> found;
   for (const fs::path& path : entries(folder))
-    if (const auto step = parse_step(path.filename().string(), prefix, suffix))
-      found.push_back({*step, path.string()});
+    if (const auto step = step_of(path.string())) found.push_back({*step, path.string()});
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.step < b.step; });
   return found;
+}
+
+void require_folder(const std::string& folder) {
+  std::error_code error;
+  const bool found = fs::is_directory(folder, error);
+  if (!found) fail("read the folder", folder, error ? error.message() : "not a folder");
+  entries(folder);
 }
 
 void make_folder(const std::string& folder) {
@@ -147,24 +206,93 @@ std::string free_space_text(const std::string& folder) {
   return error ? "" : "; " + std::to_string(space.available) + " bytes are free in " + folder;
 }
 
-void commit(const std::string& partial, const std::string& whole) {
-  synchronise(partial);
-  std::error_code error;
-  fs::rename(partial, whole, error);
-  if (error) fail("rename", partial, error.message());
-  synchronise(fs::path(whole).parent_path().string());
+void append_digest(const std::string& path) {
+  const std::string digest = digest_of(content_of(path));
+  std::ofstream file(path, std::ios::binary | std::ios::app);
+  file << digest_mark << digest << std::flush;
+  if (!file) fail("write", path, std::strerror(errno));
 }
 
-void remove_partial_files(const std::string& folder) {
-  for (const fs::path& path : entries(folder))
-    if (parse_step(path.filename().string(), partial_prefix, partial_suffix)) remove(path.string());
+void require_digest(const std::string& path) {
+  const std::size_t size = digest_mark.size() + 16;
+  std::string end(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(size), std::ios::end);
+  if (!file.read(end.data(), static_cast<std::streamsize>(size)) || !end.starts_with(digest_mark)) return;
+  std::string content = content_of(path);
+  content.resize(content.size() - size);
+  if (end.substr(digest_mark.size()) != digest_of(content))
+    throw EnvironmentError(path + " is damaged: its bytes do not have the digest at its end");
+}
+
+void synchronise(const std::string& path) {
+  with_descriptor("fsync", path, O_RDONLY, {}, [](int descriptor) { return ::fsync(descriptor); });
+}
+
+void commit(const std::string& partial, const std::string& whole, bool sync) {
+  if (sync) synchronise(partial);
+  rename(partial, whole);
+  if (sync) synchronise(folder_of(whole));
+}
+
+void set_aside(const std::string& path) {
+  constexpr const char* mark = ".abandoned";
+  rename(path, path + mark);
+  const std::string shards = shards_path(path);
+  if (!is_there(shards)) return;
+  remove(shards + mark);
+  rename(shards, shards + mark);
+}
+
+void remove_shards(const std::string& path) {
+  remove(shards_path(path));
+}
+
+void remove_checkpoint(const std::string& path) {
+  remove(path);
+  if (!is_there(shards_path(path))) return;
+  synchronise(folder_of(path));
+  remove_shards(path);
+}
+
+std::uint64_t bytes_below(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    const std::uintmax_t bytes = fs::file_size(path, error);
+    return error ? 0 : bytes;
+  }
+  std::uint64_t bytes = 0;
+  for (const fs::path& file : entries(path)) bytes += bytes_below(file.string());
+  return bytes;
+}
+
+std::uint64_t checkpoint_bytes(const std::string& path) {
+  return bytes_below(path) + bytes_below(shards_path(path));
+}
+
+std::vector<std::string> leftovers(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const fs::path& path : entries(folder)) {
+    const std::string name = path.filename().string();
+    const bool orphan =
+        parse_step(name, prefix, shards_suffix) && !is_there(fs::path(path).replace_extension(suffix));
+    if (orphan || parse_step(name, partial_prefix, partial_suffix) ||
+        parse_step(name, partial_prefix, partial_shards_suffix))
+      found.push_back(path.string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void remove_leftovers(const std::string& folder) {
+  for (const std::string& path : leftovers(folder)) remove(path);
 }
 
 void prune(const std::string& folder, std::uint64_t step, std::size_t keep) {
   if (keep == 0) return;
   std::vector<Found> others = scan(folder);
   std::erase_if(others, [&](const Found& found) { return found.step == step; });
-  for (std::size_t i = 0; i + (keep - 1) < others.size(); ++i) remove(others[i].path);
+  for (std::size_t i = 0; i + (keep - 1) < others.size(); ++i) remove_checkpoint(others[i].path);
 }
 
 }  // namespace shardmark::checkpoint

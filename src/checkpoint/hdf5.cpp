@@ -24,13 +24,40 @@ std::string innermost_error() {
   return text.empty() ? "no reason given" : text;
 }
 
-/// Access properties. The format is that of HDF5 1.8, which every later version reads; its superblock has no
-/// "open for writing" mark, so opening and closing a file write nothing.
-ListId make_access(const std::string& path, MPI_Comm comm) {
+struct MpiInfoTraits {
+  using type = MPI_Info;
+  static type empty() { return MPI_INFO_NULL; }
+  static void close(type info) { MPI_Info_free(&info); }
+};
+
+Handle<MpiInfoTraits> make_info(const std::vector<std::string>& hints) {
+  Handle<MpiInfoTraits> info;
+  if (hints.empty()) return info;
+  MPI_Info raw = MPI_INFO_NULL;
+  MPI_Info_create(&raw);
+  info = Handle<MpiInfoTraits>(raw);
+  for (const std::string& hint : hints) {
+    const std::size_t equals = hint.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == hint.size() ||
+        equals > MPI_MAX_INFO_KEY || hint.size() - equals > MPI_MAX_INFO_VAL)
+      throw DeckError("checkpoint.mpi_info: \"" + hint + "\" is not of the form key=value");
+    MPI_Info_set(raw, hint.substr(0, equals).c_str(), hint.substr(equals + 1).c_str());
+  }
+  return info;
+}
+
+/// Access properties. The format is that of HDF5 1.8, which every later version reads, for all but virtual
+/// datasets; its superblock has no "open for writing" mark, so opening and closing a file write nothing.
+ListId make_access(const std::string& path, MPI_Comm comm, const Options& options,
+                   bool virtual_datasets = false) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  const auto info = make_info(options.mpi_info);
   ListId access(SHARDMARK_HDF5(path, H5Pcreate(H5P_FILE_ACCESS)));
-  SHARDMARK_HDF5(path, H5Pset_fapl_mpio(access.get(), comm, MPI_INFO_NULL));
-  SHARDMARK_HDF5(path, H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18));
+  SHARDMARK_HDF5(path, H5Pset_fapl_mpio(access.get(), comm, info.get()));
+  SHARDMARK_HDF5(path, H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18,
+                                            virtual_datasets ? H5F_LIBVER_V110 : H5F_LIBVER_V18));
+  if (options.alignment > 0)
+    SHARDMARK_HDF5(path, H5Pset_alignment(access.get(), options.alignment, options.alignment));
   return access;
 }
 
@@ -66,27 +93,32 @@ void start_before_mpi() {
   H5open();
 }
 
-File create_alone(const std::string& path) {
-  const ListId access = make_access(path, MPI_COMM_SELF);
+File create_alone(const std::string& path, const Options& options, bool virtual_datasets) {
+  const ListId access = make_access(path, MPI_COMM_SELF, options, virtual_datasets);
   const hid_t id = SHARDMARK_HDF5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()));
   return {path, id, File::Closing::by_close};
 }
 
-File open_alone(const std::string& path) {
+void require_hdf5(const std::string& path) {
   require_access(path, R_OK, 0);
   require_signature(path);
-  const ListId access = make_access(path, MPI_COMM_SELF);
-  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
-  if (id < 0) throw EnvironmentError(path + " is truncated or damaged: " + innermost_error());
-  return {path, id, File::Closing::by_itself};
 }
 
-File open_together(const Communicator& comm, const std::string& path, Access mode) {
+File open_alone(const std::string& path, Access mode, const Options& options) {
+  require_hdf5(path);
+  const bool writes = mode == Access::write;
+  const ListId access = make_access(path, MPI_COMM_SELF, options, true);
+  const hid_t id = H5Fopen(path.c_str(), writes ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access.get());
+  if (id < 0) throw EnvironmentError(path + " is truncated or damaged: " + innermost_error());
+  return {path, id, writes ? File::Closing::by_close : File::Closing::by_itself};
+}
+
+File open_together(const Communicator& comm, const std::string& path, Access mode, const Options& options) {
   const bool writes = mode == Access::write;
   hid_t id = H5I_INVALID_HID;
   comm.agree([&] { require_access(path, writes ? R_OK | W_OK : R_OK, comm.rank()); });
   comm.agree([&] {
-    const ListId access = make_access(path, MPI_Comm_f2c(comm.mpi_handle()));
+    const ListId access = make_access(path, MPI_Comm_f2c(comm.mpi_handle()), options);
     id = SHARDMARK_HDF5(path, H5Fopen(path.c_str(), writes ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access.get()));
   });
   return {path, id, File::Closing::by_close};

@@ -5,6 +5,8 @@
 #include <hdf5.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -77,18 +79,21 @@ class File {
   Closing closing_;
 };
 
-/// Creates the file, empty, on this rank alone; an old one is overwritten.
-File create_alone(const std::string& path);
-
-/// Opens for reading on this rank alone. Says in the error whether the file is missing, not HDF5 or
-/// truncated.
-File open_alone(const std::string& path);
+/// Creates the file, empty, on this rank alone; an old one is overwritten. Alignment and hints are those of
+/// the options. `virtual_datasets`: the file may have some, for which HDF5 has had a form since 1.10.
+File create_alone(const std::string& path, const Options& options = {}, bool virtual_datasets = false);
 
 enum class Access { read, write };
 
+/// Throws EnvironmentError where `path` can't be read, or does not begin as an HDF5 file does.
+void require_hdf5(const std::string& path);
+
+/// Opens on this rank alone. Says in the error whether the file is missing, not HDF5 or truncated.
+File open_alone(const std::string& path, Access access = Access::read, const Options& options = {});
+
 /// Opens on all ranks together. Where any rank does not see the file, all throw alike before HDF5 is asked.
 /// Collective, as is close().
-File open_together(const Communicator& comm, const std::string& path, Access access);
+File open_together(const Communicator& comm, const std::string& path, Access access, const Options& options);
 
 /// Little-endian in the file, this machine's in memory. For fp32, fp64, int64 and uint64.
 hid_t file_type(Dtype dtype);
@@ -102,6 +107,13 @@ DatasetId open_dataset(const File& file, const std::string& name);
 /// Names of all datasets below a group, relative to it, sorted; none where the group does not exist.
 std::vector<std::string> dataset_names(const File& file, const std::string& group);
 
+/// What a dataset of tensor data holds: its dtype, or nothing where it is none that tensors have; its shape.
+struct Stored {
+  std::optional<Dtype> dtype;
+  std::vector<std::size_t> shape;
+};
+Stored stored_in(const File& file, const DatasetId& dataset);
+
 /// What a dataset holds, for comparing and for messages: "float32 (3, 4)", "uint64 ()".
 std::string describe(Dtype dtype, const std::vector<std::size_t>& shape);
 std::string describe(const File& file, const DatasetId& dataset);
@@ -109,6 +121,10 @@ std::string describe(const File& file, const DatasetId& dataset);
 /// Scalars; strings are UTF-8 of fixed length, padded with NUL.
 void write_scalar(const File& file, const std::string& name, const Value& value);
 Value read_scalar(const File& file, const std::string& name);
+
+/// One-dimensional datasets of uint64.
+void write_array(const File& file, const std::string& name, const std::vector<std::uint64_t>& values);
+std::vector<std::uint64_t> read_array(const File& file, const std::string& name);
 
 /// A regular block of a row-major dataset that is one contiguous range of the flattened tensor.
 struct Box {
@@ -128,5 +144,20 @@ void write_box(const File& file, const DatasetId& dataset, Dtype dtype, const Bo
                const ListId& transfer);
 void read_box(const File& file, const DatasetId& dataset, Dtype dtype, const Box* box, void* data,
               const ListId& transfer);
+
+/// A block of a virtual dataset, and where its elements lie: from `offset` on in the one-dimensional dataset
+/// of the same name in the file `source`, whose path is relative to the folder of the virtual one's.
+struct Mapped {
+  Box box;
+  std::string source;
+  std::size_t offset, source_size;  ///< source_size: elements of the dataset there
+};
+
+/// Creates a virtual dataset; where a source is missing, readers see NaN.
+void create_virtual_dataset(const File& file, const std::string& name, Dtype dtype,
+                            const std::vector<std::size_t>& shape, const std::vector<Mapped>& mapped);
+/// The blocks of a virtual dataset; none for other datasets. Throws EnvironmentError where they are not of
+/// the form above.
+std::vector<Mapped> read_mapped(const File& file, const std::string& name);
 
 }  // namespace shardmark::checkpoint

@@ -87,13 +87,41 @@ std::vector<std::string> dataset_names(const File& file, const std::string& grou
   std::vector<std::string> names;
   if (!SHARDMARK_HDF5(file.path(), H5Lexists(file.id(), group.c_str(), H5P_DEFAULT))) return names;
   const ObjectId root(SHARDMARK_HDF5(file.path(), H5Oopen(file.id(), group.c_str(), H5P_DEFAULT)));
-  SHARDMARK_HDF5(file.path(), H5Lvisit(root.get(), H5_INDEX_NAME, H5_ITER_INC, keep_link_name, &names));
+  // In native order: for a sorted one HDF5 1.10 makes a table first, and crashes where a link is damaged.
+  SHARDMARK_HDF5(file.path(), H5Lvisit(root.get(), H5_INDEX_NAME, H5_ITER_NATIVE, keep_link_name, &names));
   std::erase_if(names, [&](const std::string& name) {
     const ObjectId object(SHARDMARK_HDF5(file.path(), H5Oopen(root.get(), name.c_str(), H5P_DEFAULT)));
     return H5Iget_type(object.get()) != H5I_DATASET;
   });
   std::sort(names.begin(), names.end());
   return names;
+}
+
+void write_array(const File& file, const std::string& name, const std::vector<std::uint64_t>& values) {
+  const DatasetId dataset = create_dataset(file, name, file_type(Dtype::uint64), {values.size()});
+  SHARDMARK_HDF5(file.path(), H5Dwrite(dataset.get(), memory_type(Dtype::uint64), H5S_ALL, H5S_ALL,
+                                       H5P_DEFAULT, values.data()));
+}
+
+std::vector<std::uint64_t> read_array(const File& file, const std::string& name) {
+  const DatasetId dataset = open_dataset(file, name);
+  const std::vector<std::size_t> shape = shape_of(file, dataset);
+  if (shape.size() != 1 || describe(file, dataset) != describe("uint64", shape))
+    throw EnvironmentError(file.path() + ": " + name + " is " + describe(file, dataset) +
+                           " and not one-dimensional uint64");
+  std::vector<std::uint64_t> values(shape[0]);
+  SHARDMARK_HDF5(file.path(), H5Dread(dataset.get(), memory_type(Dtype::uint64), H5S_ALL, H5S_ALL,
+                                      H5P_DEFAULT, values.data()));
+  return values;
+}
+
+Stored stored_in(const File& file, const DatasetId& dataset) {
+  const TypeId type(SHARDMARK_HDF5(file.path(), H5Dget_type(dataset.get())));
+  const std::string name = type_name(file, type);
+  Stored stored{{}, shape_of(file, dataset)};
+  if (name == "float32") stored.dtype = Dtype::fp32;
+  if (name == "float64") stored.dtype = Dtype::fp64;
+  return stored;
 }
 
 std::string describe(Dtype dtype, const std::vector<std::size_t>& shape) {

@@ -7,12 +7,11 @@
 #include <set>
 #include <string_view>
 
+#include "checkpoint/folder.hpp"
+#include "core/fingerprint.hpp"
+
 namespace shardmark::checkpoint {
 namespace {
-
-std::string fingerprint_path(const Tensor& tensor) {
-  return "/fingerprint" + dataset_path(tensor);
-}
 
 /// "a, b, c and 7 more"
 std::string some_of(const std::vector<std::string>& names) {
@@ -80,31 +79,94 @@ std::string dataset_path(const Tensor& tensor) {
   return "/" + tensor.group + "/" + tensor.name;
 }
 
-void create_file(const std::string& path, const Contents& contents) {
-  File file = create_alone(path);
-  for (const Tensor& tensor : contents.tensors) {
+std::string fingerprint_path(const Tensor& tensor) {
+  return "/fingerprint" + dataset_path(tensor);
+}
+
+Groups groups_of(const Contents& contents) {
+  Groups groups = {{"/state", contents.state}, {"/run", contents.run}};
+  groups["/state"].try_emplace("format_version", format_version);
+  return groups;
+}
+
+std::uint64_t data_bytes(const std::vector<Tensor>& tensors) {
+  std::uint64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.size() * size_of(tensor.dtype);
+  return bytes;
+}
+
+std::uint64_t metadata_bytes(const std::vector<Tensor>& tensors, const Groups& groups,
+                             const Options& options) {
+  std::uint64_t bytes = 65536;
+  for (const Tensor& tensor : tensors) {
+    bytes += 2048 + 4 * dataset_path(tensor).size();
+    if (data_bytes({tensor}) >= options.alignment) bytes += options.alignment;
+  }
+  for (const auto& [group, values] : groups)
+    for (const auto& [key, value] : values) {
+      const auto* text = std::get_if<std::string>(&value);
+      bytes += 1024 + 4 * key.size() + (text ? text->size() : 0);
+    }
+  return bytes;
+}
+
+void write_groups(const File& file, const Groups& groups) {
+  for (const auto& [group, values] : groups)
+    for (const auto& [key, value] : values) write_scalar(file, group + "/" + key, value);
+}
+
+void create_file(const std::string& path, const std::vector<Tensor>& tensors, const Groups& groups,
+                 const Options& options) {
+  File file = create_alone(path, options);
+  for (const Tensor& tensor : tensors) {
     create_dataset(file, dataset_path(tensor), file_type(tensor.dtype), tensor.shape);
     write_scalar(file, fingerprint_path(tensor), tensor.fingerprint);
   }
-  for (const auto& [key, value] : contents.state) write_scalar(file, "/state/" + key, value);
-  for (const auto& [key, value] : contents.run) write_scalar(file, "/run/" + key, value);
-  if (!contents.state.contains("format_version")) write_scalar(file, "/state/format_version", format_version);
+  write_groups(file, groups);
   file.close();
 }
 
-File open_checkpoint(const std::string& path) {
-  File file = open_alone(path);
+std::string format_problem(const File& file) {
   const auto names = dataset_names(file, "/state");
   if (std::find(names.begin(), names.end(), "format_version") == names.end())
-    throw EnvironmentError(path + " is not a Shardmark checkpoint: it has no /state/format_version");
+    return file.path() + " is not a Shardmark checkpoint: it has no /state/format_version";
   const Value version = read_scalar(file, "/state/format_version");
-  if (version != Value(format_version)) {
-    const auto* number = std::get_if<std::int64_t>(&version);
-    throw EnvironmentError(path + " has format version " +
-                           (number ? std::to_string(*number) : "of another type") +
-                           "; this program reads version " + std::to_string(format_version));
-  }
+  if (version == Value(format_version)) return "";
+  const auto* number = std::get_if<std::int64_t>(&version);
+  return file.path() + " has format version " + (number ? std::to_string(*number) : "of another type") +
+         "; this program reads version " + std::to_string(format_version);
+}
+
+void require_state(const std::string& path, const Values& state) {
+  const auto digest = state.find("digest");
+  if (digest == state.end()) throw EnvironmentError(path + " is damaged: /state has no digest");
+  if (digest->second != Value(digest_of(state)))
+    throw EnvironmentError(path + " is damaged: /state does not have the digest that it keeps");
+}
+
+File open_checkpoint(const std::string& path) {
+  require_hdf5(path);
+  require_digest(path);
+  File file = open_alone(path);
+  if (const std::string problem = format_problem(file); !problem.empty()) throw EnvironmentError(problem);
   return file;
+}
+
+std::vector<Tensor> stored_tensors(const File& file) {
+  std::vector<Tensor> tensors;
+  for (const std::string group : {"model", "optimizer"})
+    for (const std::string& name : dataset_names(file, "/" + group)) {
+      const std::string path = group + "/" + name;
+      const Stored stored = stored_in(file, open_dataset(file, "/" + path));
+      if (!stored.dtype || stored.shape.empty())
+        throw EnvironmentError(file.path() + ": /" + path +
+                               " is not a tensor of float32 or float64 with one dimension or more");
+      const std::size_t slash = path.rfind('/');
+      tensors.push_back({path.substr(0, slash), path.substr(slash + 1), stored.shape, *stored.dtype, 0});
+    }
+  const auto fingerprints = read_fingerprints(file, tensors);
+  for (std::size_t t = 0; t < tensors.size(); ++t) tensors[t].fingerprint = fingerprints[t];
+  return tensors;
 }
 
 Values read_values(const File& file, const std::string& group) {
@@ -147,6 +209,25 @@ std::vector<std::uint64_t> read_fingerprints(const File& file, const std::vector
     fingerprints.push_back(*fingerprint);
   }
   return fingerprints;
+}
+
+std::uint64_t digest_of(const Values& state) {
+  std::uint64_t digest = 0;
+  const auto add = [&](std::uint64_t bits) { digest = mix64(digest ^ bits); };
+  for (const auto& [key, value] : state) {
+    if (key == "digest" || key == "format_version") continue;
+    for (char letter : key) add(static_cast<unsigned char>(letter));
+    if (const auto* text = std::get_if<std::string>(&value)) {
+      for (char letter : *text) add(static_cast<unsigned char>(letter));
+    } else if (const auto* real = std::get_if<double>(&value)) {
+      add(fingerprint_term(0, *real));
+    } else if (const auto* whole = std::get_if<std::uint64_t>(&value)) {
+      add(*whole);
+    } else {
+      add(static_cast<std::uint64_t>(std::get<std::int64_t>(value)));
+    }
+  }
+  return digest;
 }
 
 void broadcast_values(const Communicator& comm, Values& values) {

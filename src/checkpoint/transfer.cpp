@@ -17,12 +17,6 @@ struct Call {
   std::byte* data;
 };
 
-void require_inside(const Tensor& tensor, const Piece& piece) {
-  if (tensor.shape.empty() || piece.begin > piece.end || piece.end > tensor.size())
-    throw EnvironmentError("checkpoint: the range [" + std::to_string(piece.begin) + ", " +
-                           std::to_string(piece.end) + ") is outside of " + dataset_path(tensor));
-}
-
 /// Calls f(begin, end, data) for parts of a piece of at most `bytes` bytes.
 template <class F>
 void for_parts(const Tensor& tensor, const Piece& piece, std::size_t bytes, F f) {
@@ -51,43 +45,52 @@ std::vector<Call> plan_calls(const Contents& contents, std::size_t largest_call)
   return calls;
 }
 
-/// Does all calls with `move(dataset, dtype, box, data, transfer)`.
+DatasetId open_tensor(const File& file, const Contents& contents, std::size_t tensor) {
+  return open_dataset(file, dataset_path(contents.tensors[tensor]));
+}
+
+/// Does all calls of this rank with `move(dataset, dtype, box, data, transfer)`.
 template <class Move>
-void move_pieces(const Communicator& comm, const File& file, const Contents& contents, const Options& options,
-                 Move move) {
+void move_alone(const File& file, const Contents& contents, const Options& options, Move move) {
+  const ListId transfer = make_transfer(file, false);
+  DatasetId dataset;
+  std::size_t opened = contents.tensors.size();
+  for (const Call& call : plan_calls(contents, options.largest_call)) {
+    if (call.tensor != opened) dataset = open_tensor(file, contents, call.tensor);
+    opened = call.tensor;
+    move(dataset, contents.tensors[call.tensor].dtype, &call.box, call.data, transfer);
+  }
+}
+
+/// The same on all ranks together: every rank joins every round of calls to a dataset.
+template <class Move>
+void move_together(const Communicator& comm, const File& file, const Contents& contents,
+                   const Options& options, Move move) {
   const std::size_t n = contents.tensors.size();
   std::vector<Call> calls;
-  std::vector<std::uint64_t> rounds(n, 0);  // calls for each dataset
+  std::vector<std::uint64_t> rounds(n, 0);
   comm.agree([&] {
     calls = plan_calls(contents, options.largest_call);
     for (const Call& call : calls) ++rounds[call.tensor];
   });
-  if (options.collective) comm.host_all_reduce(rounds.data(), n, Reduction::max);
+  comm.host_all_reduce(rounds.data(), n, Reduction::max);
 
   std::vector<DatasetId> datasets(n);
   ListId transfer;
   comm.agree([&] {
-    transfer = make_transfer(file, options.collective);
+    transfer = make_transfer(file, true);
     for (std::size_t t = 0; t < n; ++t)
-      if (rounds[t] > 0) datasets[t] = open_dataset(file, dataset_path(contents.tensors[t]));
+      if (rounds[t] > 0) datasets[t] = open_tensor(file, contents, t);
   });
 
-  const auto move_call = [&](std::size_t tensor, const Call* call) {
-    move(datasets[tensor], contents.tensors[tensor].dtype, call ? &call->box : nullptr,
-         call ? call->data : nullptr, transfer);
-  };
-  if (!options.collective) {
-    comm.agree([&] {
-      for (const Call& call : calls) move_call(call.tensor, &call);
-    });
-    return;
-  }
   auto next = calls.begin();
   for (std::size_t t = 0; t < n; ++t)
     for (std::uint64_t round = 0; round < rounds[t]; ++round) {
-      const bool mine = next != calls.end() && next->tensor == t;
-      comm.agree([&] { move_call(t, mine ? &*next : nullptr); });
-      if (mine) ++next;
+      const Call* call = next != calls.end() && next->tensor == t ? &*next++ : nullptr;
+      comm.agree([&] {
+        move(datasets[t], contents.tensors[t].dtype, call ? &call->box : nullptr, call ? call->data : nullptr,
+             transfer);
+      });
     }
 }
 
@@ -99,20 +102,54 @@ std::uint64_t sum_terms(const void* data, std::size_t begin, std::size_t end) {
   return sum;
 }
 
-std::uint64_t sum_terms(Dtype dtype, const void* data, std::size_t begin, std::size_t end) {
-  return dtype == Dtype::fp64 ? sum_terms<double>(data, begin, end) : sum_terms<float>(data, begin, end);
+}  // namespace
+
+void require_inside(const Tensor& tensor, const Piece& piece) {
+  if (tensor.shape.empty() || piece.begin > piece.end || piece.end > tensor.size())
+    throw EnvironmentError("checkpoint: the range [" + std::to_string(piece.begin) + ", " +
+                           std::to_string(piece.end) + ") is outside of " + dataset_path(tensor));
 }
 
-}  // namespace
+void write_alone(const File& file, const Contents& contents, const Options& options) {
+  move_alone(file, contents, options, [&](auto&&... arguments) { write_box(file, arguments...); });
+}
+
+void read_alone(const File& file, const Contents& contents, const Options& options) {
+  move_alone(file, contents, options, [&](auto&&... arguments) { read_box(file, arguments...); });
+}
+
+void read_range(const File& file, const Tensor& tensor, std::size_t begin, std::size_t end, void* data) {
+  read_alone(file, {{tensor}, {{0, begin, end, data}}, {}, {}}, {});
+}
+
+void write_range(const File& file, const Tensor& tensor, std::size_t begin, std::size_t end, void* data) {
+  write_alone(file, {{tensor}, {{0, begin, end, data}}, {}, {}}, {});
+}
 
 void write_pieces(const Communicator& comm, const File& file, const Contents& contents,
                   const Options& options) {
-  move_pieces(comm, file, contents, options, [&](auto&&... arguments) { write_box(file, arguments...); });
+  if (!options.collective) return comm.agree([&] { write_alone(file, contents, options); });
+  move_together(comm, file, contents, options, [&](auto&&... arguments) { write_box(file, arguments...); });
 }
 
 void read_pieces(const Communicator& comm, const File& file, const Contents& contents,
                  const Options& options) {
-  move_pieces(comm, file, contents, options, [&](auto&&... arguments) { read_box(file, arguments...); });
+  if (!options.collective) return comm.agree([&] { read_alone(file, contents, options); });
+  move_together(comm, file, contents, options, [&](auto&&... arguments) { read_box(file, arguments...); });
+}
+
+std::uint64_t sum_terms(Dtype dtype, const void* data, std::size_t begin, std::size_t end) {
+  return dtype == Dtype::fp64 ? sum_terms<double>(data, begin, end) : sum_terms<float>(data, begin, end);
+}
+
+void require_fingerprints(const std::string& path, const std::vector<Tensor>& tensors,
+                          const std::vector<std::uint64_t>& found) {
+  std::string damaged;
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    if (found[t] != tensors[t].fingerprint)
+      damaged += (damaged.empty() ? "" : ", ") + dataset_path(tensors[t]);
+  if (!damaged.empty())
+    throw Error(ExitCode::environment, path + " is damaged: wrong fingerprint of " + damaged, true);
 }
 
 std::vector<std::uint64_t> fingerprints_in_memory(const Communicator& comm, const Contents& contents) {

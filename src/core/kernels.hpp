@@ -33,7 +33,7 @@ inline RowPolicy row_policy(const Exec& exec, std::size_t rows) {
 
 /// f(i) for i in [0, n).
 template <class Function>
-KOKKOS_INLINE_FUNCTION void row_for(const RowMember& member, std::size_t n, const Function& f) {
+KOKKOS_FORCEINLINE_FUNCTION void row_for(const RowMember& member, std::size_t n, const Function& f) {
   if constexpr (exec_is_host) {
     SHARDMARK_SIMD("omp simd")
     for (std::size_t i = 0; i < n; ++i) f(i);
@@ -44,7 +44,7 @@ KOKKOS_INLINE_FUNCTION void row_for(const RowMember& member, std::size_t n, cons
 
 /// The sum of f(i), of f's type, over i in [0, n), on every thread of the team.
 template <class Function>
-KOKKOS_INLINE_FUNCTION auto row_sum(const RowMember& member, std::size_t n, const Function& f) {
+KOKKOS_FORCEINLINE_FUNCTION auto row_sum(const RowMember& member, std::size_t n, const Function& f) {
   using T = decltype(f(n));
   T sum = 0;
   if constexpr (exec_is_host) {
@@ -59,7 +59,7 @@ KOKKOS_INLINE_FUNCTION auto row_sum(const RowMember& member, std::size_t n, cons
 
 /// The largest f(i) over i in [0, n), on every thread of the team; `lowest` where there is none.
 template <class T, class Function>
-KOKKOS_INLINE_FUNCTION T row_max(const RowMember& member, std::size_t n, T lowest, const Function& f) {
+KOKKOS_FORCEINLINE_FUNCTION T row_max(const RowMember& member, std::size_t n, T lowest, const Function& f) {
   T largest = lowest;
   if constexpr (exec_is_host) {
     SHARDMARK_SIMD("omp simd reduction(max : largest)")

@@ -10,12 +10,12 @@
 namespace shardmark {
 
 namespace detail {
-KOKKOS_INLINE_FUNCTION std::uint32_t bits_of(float value) {
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t bits_of(float value) {
   std::uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
-KOKKOS_INLINE_FUNCTION float float_of(std::uint32_t bits) {
+KOKKOS_FORCEINLINE_FUNCTION float float_of(std::uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
@@ -32,28 +32,28 @@ struct bf16 {
 
   bf16() = default;  // not initialised, like a float
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
-  KOKKOS_INLINE_FUNCTION bf16(Number value) : bits(rounded(static_cast<float>(value))) {}
+  KOKKOS_FORCEINLINE_FUNCTION bf16(Number value) : bits(rounded(static_cast<float>(value))) {}
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
-  KOKKOS_INLINE_FUNCTION bf16& operator=(Number value) {
+  KOKKOS_FORCEINLINE_FUNCTION bf16& operator=(Number value) {
     bits = rounded(static_cast<float>(value));
     return *this;
   }
-  KOKKOS_INLINE_FUNCTION bf16& operator+=(float value) { return *this = to_float() + value; }
-  KOKKOS_INLINE_FUNCTION operator float() const { return to_float(); }
+  KOKKOS_FORCEINLINE_FUNCTION bf16& operator+=(float value) { return *this = to_float() + value; }
+  KOKKOS_FORCEINLINE_FUNCTION operator float() const { return to_float(); }
 
-  KOKKOS_INLINE_FUNCTION static bf16 from(float value) { return bf16(value); }
-  KOKKOS_INLINE_FUNCTION static bf16 from_bits(std::uint16_t bits) {
+  KOKKOS_FORCEINLINE_FUNCTION static bf16 from(float value) { return bf16(value); }
+  KOKKOS_FORCEINLINE_FUNCTION static bf16 from_bits(std::uint16_t bits) {
     bf16 value;
     value.bits = bits;
     return value;
   }
-  KOKKOS_INLINE_FUNCTION float to_float() const {
+  KOKKOS_FORCEINLINE_FUNCTION float to_float() const {
     return detail::float_of(static_cast<std::uint32_t>(bits) << 16);
   }
 
  private:
   /// Rounds to nearest even; NaN stays NaN.
-  KOKKOS_INLINE_FUNCTION static std::uint16_t rounded(float value) {
+  KOKKOS_FORCEINLINE_FUNCTION static std::uint16_t rounded(float value) {
     const std::uint32_t b = detail::bits_of(value);
     const std::uint32_t nearest = b + 0x7fffu + ((b >> 16) & 1u);
     return static_cast<std::uint16_t>(((b & 0x7fffffffu) > 0x7f800000u ? b | 0x400000u : nearest) >> 16);
@@ -66,41 +66,44 @@ struct fp16 {
 
   fp16() = default;  // not initialised, like a float
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
-  KOKKOS_INLINE_FUNCTION fp16(Number value) : bits(rounded(static_cast<float>(value))) {}
+  KOKKOS_FORCEINLINE_FUNCTION fp16(Number value) : bits(rounded(static_cast<float>(value))) {}
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
-  KOKKOS_INLINE_FUNCTION fp16& operator=(Number value) {
+  KOKKOS_FORCEINLINE_FUNCTION fp16& operator=(Number value) {
     bits = rounded(static_cast<float>(value));
     return *this;
   }
-  KOKKOS_INLINE_FUNCTION fp16& operator+=(float value) { return *this = to_float() + value; }
-  KOKKOS_INLINE_FUNCTION operator float() const { return to_float(); }
+  KOKKOS_FORCEINLINE_FUNCTION fp16& operator+=(float value) { return *this = to_float() + value; }
+  KOKKOS_FORCEINLINE_FUNCTION operator float() const { return to_float(); }
 
-  KOKKOS_INLINE_FUNCTION static fp16 from(float value) { return fp16(value); }
-  KOKKOS_INLINE_FUNCTION static fp16 from_bits(std::uint16_t bits) {
+  KOKKOS_FORCEINLINE_FUNCTION static fp16 from(float value) { return fp16(value); }
+  KOKKOS_FORCEINLINE_FUNCTION static fp16 from_bits(std::uint16_t bits) {
     fp16 value;
     value.bits = bits;
     return value;
   }
-  KOKKOS_INLINE_FUNCTION float to_float() const {
+  KOKKOS_FORCEINLINE_FUNCTION float to_float() const {
     const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
     const std::uint32_t exponent = magnitude & 0x0f800000u;
-    // Zero and subnormals get the exponent of 2^-14, which is then taken away; infinity and NaN stay so.
-    std::uint32_t shift = exponent == 0 ? 0x38800000u : 0x38000000u;
-    shift = exponent == 0x0f800000u ? 0x70000000u : shift;
-    const std::uint32_t excess = exponent == 0 ? 0x38800000u : 0u;
+    const std::uint32_t small = (exponent - 1u) >> 31;             // 1 for zero and subnormals
+    const std::uint32_t special = (exponent + 0x00800000u) >> 28;  // 1 for infinity and NaN
+    // The small get the exponent of 2^-14, which is then taken away; the special stay so.
+    const std::uint32_t shift = 0x38000000u + (small << 23) + special * 0x38000000u;
+    const std::uint32_t excess = small * 0x38800000u;
     const float value = detail::float_of(magnitude + shift) - detail::float_of(excess);
     return detail::float_of((static_cast<std::uint32_t>(bits & 0x8000u) << 16) | detail::bits_of(value));
   }
 
  private:
   /// Rounds to nearest even, with subnormals; overflow goes to infinity, NaN stays NaN.
-  KOKKOS_INLINE_FUNCTION static std::uint16_t rounded(float value) {
+  KOKKOS_FORCEINLINE_FUNCTION static std::uint16_t rounded(float value) {
     const std::uint32_t b = detail::bits_of(value);
     const std::uint32_t magnitude = b & 0x7fffffffu;
-    const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    // Below 2^-14: adding 0.5 aligns the last subnormal bit with float's.
-    const std::uint32_t subnormal = detail::bits_of(detail::float_of(magnitude) + 0.5f) - 0x3f000000u;
-    std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+    // With 2^e the power of two below x, at least 2^-14, adding 2^(e + 13) leaves x in units of 2^(e - 10).
+    const std::uint32_t power = magnitude & 0x7f800000u, floor = power > 0x38800000u ? power : 0x38800000u;
+    const std::uint32_t shift = floor + (13u << 23);
+    const std::uint32_t units =
+        detail::bits_of(detail::float_of(magnitude) + detail::float_of(shift)) - shift;
+    std::uint32_t result = ((floor - 0x38800000u) >> 13) + units;
     result = magnitude >= 0x477ff000u ? 0x7c00u : result;  // rounds past 65504
     result = magnitude > 0x7f800000u ? 0x7e00u : result;
     return static_cast<std::uint16_t>(((b >> 16) & 0x8000u) | result);

@@ -24,7 +24,6 @@ constexpr std::size_t heads_at_once(std::size_t heads) {
 struct Tile {
   std::size_t first, rows, keys, heads;
 
-  std::size_t size() const { return heads * rows * keys; }
   template <class T>
   Strided<T> scores(T* data) const {
     return {data, keys, rows * keys};
@@ -101,6 +100,10 @@ struct AttentionScratch {
 };
 
 }  // namespace
+
+std::size_t attention_tile_rows(const AttentionShape& shape) {
+  return std::min(tile_rows, shape.tokens);
+}
 
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape) {

@@ -60,11 +60,14 @@ void layernorm_backward(const Exec& exec, const Matrix<const T>& dy, const Matri
         const W mean_gn =
             row_sum(member, width, [&](std::size_t i) { return gamma(i) * gradient[i] * (in[i] - mean); }) *
             rstd / width;
-        row_for(member, width, [&](std::size_t i) {
+        const auto value = [&](std::size_t i) {
           const W normal = (in[i] - mean) * rstd;
-          const W value = rstd * (gamma(i) * gradient[i] - mean_g - normal * mean_gn);
-          out[i] = add ? out[i] + value : value;
-        });
+          return rstd * (gamma(i) * gradient[i] - mean_g - normal * mean_gn);
+        };
+        if (add)
+          row_for(member, width, [&](std::size_t i) { out[i] = out[i] + value(i); });
+        else
+          row_for(member, width, [&](std::size_t i) { out[i] = value(i); });
       });
 }
 

@@ -103,15 +103,26 @@ TrainConfig read_train(Deck& deck) {
 }
 
 CheckpointConfig read_checkpoint(Deck& deck) {
-  CheckpointConfig checkpoint;
-  checkpoint.dir = deck.text("checkpoint.dir", "");
-  checkpoint.every = deck.count("checkpoint.every", 0);
-  checkpoint.at_start = deck.boolean("checkpoint.at_start", false);
-  checkpoint.keep = deck.count("checkpoint.keep", 2);
-  checkpoint.collective =
+  CheckpointConfig config;
+  config.dir = deck.text("checkpoint.dir", "");
+  config.every = deck.count("checkpoint.every", 0);
+  config.at_start = deck.boolean("checkpoint.at_start", false);
+  config.keep = deck.count("checkpoint.keep", 2);
+  config.async = deck.boolean("checkpoint.async", false);
+  checkpoint::Options& options = config.options;
+  const std::string layout = deck.choice("checkpoint.layout", "shared_file",
+                                         {checkpoint::layout_names.begin(), checkpoint::layout_names.end()});
+  if (layout == "file_per_rank") options.layout = checkpoint::Layout::file_per_rank;
+  options.collective =
       deck.choice("checkpoint.transfer", "independent", {"independent", "collective"}) == "collective";
-  checkpoint.check_free_space = deck.boolean("checkpoint.check_free_space", true);
-  return checkpoint;
+  if (options.collective && layout == "file_per_rank")
+    deck.fail("checkpoint.transfer",
+              "is for the layout shared_file; with file_per_rank it must be independent");
+  options.fsync = deck.boolean("checkpoint.fsync", true);
+  options.alignment = deck.integer("checkpoint.alignment", 0, 0, 1 << 30);
+  options.mpi_info = deck.texts("checkpoint.mpi_info", {});
+  options.check_free_space = deck.boolean("checkpoint.check_free_space", true);
+  return config;
 }
 
 }  // namespace

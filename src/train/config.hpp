@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "checkpoint/format.hpp"
 #include "core/dtype.hpp"
 #include "data/dataset.hpp"
 #include "model/model.hpp"
@@ -50,8 +51,8 @@ struct CheckpointConfig {
   std::uint64_t every = 0;  ///< steps between saves and at the end, 0 = none
   bool at_start = false;    ///< also step 0
   std::size_t keep = 0;     ///< newest files kept, 0 = all
-  bool collective = false;  ///< transfer = "collective"
-  bool check_free_space = true;
+  bool async = false;       ///< a thread writes a snapshot while training goes on
+  checkpoint::Options options;
 };
 
 /// A whole deck, read and checked.

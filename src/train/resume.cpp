@@ -30,6 +30,8 @@ std::map<std::string, std::string> parse_effective(const std::string& text) {
   return values;
 }
 
+constexpr const char* in_double = "\"fp64\"";
+
 /// The checkpoints of a folder, as rank 0 sees them.
 std::vector<std::string> newest_first(const Communicator& world, const std::string& folder) {
   std::string listing;
@@ -45,32 +47,13 @@ std::vector<std::string> newest_first(const Communicator& world, const std::stri
 
 }  // namespace
 
-std::uint64_t digest_of(const std::map<std::string, checkpoint::Value>& state) {
-  std::uint64_t digest = 0;
-  const auto add = [&](std::uint64_t bits) { digest = mix64(digest ^ bits); };
-  for (const auto& [key, value] : state) {
-    if (key == "digest" || key == "format_version") continue;  // added when it is written
-    for (char letter : key) add(static_cast<unsigned char>(letter));
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      for (char letter : *text) add(static_cast<unsigned char>(letter));
-    } else if (const auto* real = std::get_if<double>(&value)) {
-      add(fingerprint_term(0, *real));
-    } else if (const auto* whole = std::get_if<std::uint64_t>(&value)) {
-      add(*whole);
-    } else {
-      add(static_cast<std::uint64_t>(std::get<std::int64_t>(value)));
-    }
-  }
-  return digest;
-}
-
 std::optional<ResumePoint> resume(const Communicator& world, const std::string& folder,
                                   const ResumeOptions& options,
                                   const std::function<void(const ResumePoint&)>& load) {
   const auto open_and_load = [&](const std::string& path) {
     ResumePoint point{path, checkpoint::read_state(world, path)};
     for (const char* needed : {"step", "samples_seen", "data_fingerprint"}) point.get<std::uint64_t>(needed);
-    if (point.get<std::uint64_t>("digest") != digest_of(point.state))
+    if (point.get<std::uint64_t>("digest") != checkpoint::digest_of(point.state))
       throw Error(ExitCode::environment, path + " is damaged: /state does not have the digest that it keeps",
                   true);
     load(point);
@@ -108,13 +91,19 @@ std::vector<std::string> set_aside_newer(const Communicator& world, const std::s
     if (world.rank() != 0) return;
     for (const auto& found : checkpoint::scan(folder)) {
       if (found.step <= step) continue;
-      std::error_code failure;
-      std::filesystem::rename(found.path, found.path + ".abandoned", failure);
-      if (failure) throw EnvironmentError(found.path + ": can't be renamed: " + failure.message());
+      checkpoint::set_aside(found.path);
       paths.push_back(found.path);
     }
   });
   return paths;
+}
+
+LossScale loss_scale_after(const ResumePoint& point, LossScale own) {
+  const auto stored = parse_effective(point.get<std::string>("deck"));
+  const auto precision = stored.find("precision.param");
+  if (precision != stored.end() && precision->second == "\"fp16\"")
+    own.restore(point.get<double>("loss_scale"), point.get<std::uint64_t>("loss_scale_steps"));
+  return own;
 }
 
 void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t data_fingerprint,
@@ -125,11 +114,17 @@ void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t 
     const auto it = stored.find(key);
     const bool data = key.rfind("data.", 0) == 0;
     if (!must_match_on_resume(key) || (data && options.allow_new_data)) continue;
+    if (key == "precision.param" && it != stored.end() && (value == in_double) == (it->second == in_double))
+      continue;  // the tensors stored are fp32 with all but fp64
     if (it == stored.end() || it->second != value)
       differences += fmt::format("{}{} = {} (the checkpoint has {})", differences.empty() ? "" : ", ", key,
                                  value, it == stored.end() ? "no such key" : it->second);
   }
-  if (!differences.empty()) throw DeckError(fmt::format("{} is of another run: {}", point.path, differences));
+  const bool precision = differences.find("precision.param") != std::string::npos;
+  if (!differences.empty())
+    throw DeckError(
+        fmt::format("{} is of another run: {}{}", point.path, differences,
+                    precision ? "; fp32, bf16 and fp16 go on from each other, fp64 from fp64 alone" : ""));
   if (point.get<std::uint64_t>("data_fingerprint") != data_fingerprint && !options.allow_new_data)
     throw DeckError(
         fmt::format("{} was trained on other data (the contents of data.path differ): --allow-new-data "

@@ -266,7 +266,7 @@ class Verifier {
     checkpoint::Contents contents = state.contents_to_save(ranks);
     const Position& position = bench.trainer.position();
     contents.state = {{"step", position.steps}, {"samples_seen", position.samples_seen}};
-    checkpoint::save_shared_file(ranks, folder, position.steps, contents, {}, 0);
+    checkpoint::save(ranks, folder, position.steps, contents, {}, 0);
     return folder + "/" + checkpoint::file_name(position.steps);
   }
   static void load(const Communicator& ranks, Bench& bench, const std::string& path) {

@@ -42,7 +42,7 @@ NOTE_CODE = 'codes=$1; shift; "$@"; echo $? >"$codes/$$"'
 # Every rank notes its process, for tests that end one.
 NOTE_PROCESS = 'processes=$1; shift; touch "$processes/$$"; exec "$@"'
 
-TOOLS = ["h5ls", "h5dump", "h5diff"]
+TOOLS = ["h5ls", "h5dump", "h5diff", "h5repack"]
 needs_tools = unittest.skipUnless(all(map(shutil.which, TOOLS)), f"not all installed: {', '.join(TOOLS)}")
 needs_h5py = unittest.skipUnless(h5py, f"h5py is not installed for {sys.executable}")
 

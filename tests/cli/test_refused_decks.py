@@ -43,7 +43,8 @@ class RefusedDecks(harness.CliTest):
                 (["model.heads = 3 must divide model.width = 16", "valid: 1, 2, 4, 8, 16"], {"model.heads": 3}),
                 (["data.states = 33", "up to model.vocab = 32"], {"data.states": 33}),
                 (["schedule.min_lr = 0.1", "optimizer.lr = 0.001"], {"schedule.min_lr": 0.1}),
-                (["precision.reduce = 'fp64'", "with precision.param = fp32 it must be auto, bf16 or fp32"], {"precision.reduce": "fp64"}),
+                (["precision.reduce = 'fp64'", "with precision.param = fp32 it must be auto, bf16 or fp32"],
+                 {"precision.reduce": "fp64"}),
                 (["data.kind = 'markov'", 'needs model.kind = "gpt"'], {"model.kind": "mlp"})]:
             self.refuse(USAGE, parts, changes)
 

@@ -60,6 +60,48 @@ class StockTools(harness.CliTest):
             self.assertEqual(file["/state/deck"][()].decode(), (self.folder / "on3/out/deck.toml").read_text())
             self.assertEqual((file["/run/ranks"][()], file["/run/strategy"][()]), (3, b"zero3"))
 
+    def test_repacked(self):
+        """Chunked and compressed copies resume at another number of ranks, by either kind of transfer."""
+        path = self.trained_on(3)
+        start, packed = path.with_name("step_00000000.h5"), self.folder / "packed.h5"
+        packing = tool("h5repack", "-f", "GZIP=4", start, packed)
+        self.assertEqual(packing.returncode, 0, packing.stdout)
+        self.assertIn("COMPRESSION DEFLATE", tool("h5dump", "-p", "-H", packed).stdout)
+        for transfer in ["independent", "collective"]:
+            folder = self.folder / transfer
+            self.train({**CHANGES, "checkpoint.transfer": transfer}, ["--resume", packed], cwd=folder)
+            self.assertEqual(tool("h5diff", folder / LAST, path, "/model").returncode, 0)
+
+    def test_rank_files(self):
+        """The same names, shapes and values from an index of virtual datasets, which can be moved and flattened."""
+        path = self.trained_on(3)
+        indexed, moved, flat = (self.folder / name / path.name for name in ("first", "moved", "flat"))
+        self.convert(path, indexed.parent, "file_per_rank")
+        indexed.parent.rename(moved.parent)
+        self.assertEqual(tool("h5ls", "-r", moved).stdout.count("Dataset {96, 32}"), 3 * LAYERS)
+        header = tool("h5dump", "-p", "-H", "-d", "/model/transformer.wte.weight", moved).stdout
+        for rank in range(3):
+            self.assertIn(f'FILE "step_00000020.shards/rank_{rank:05}.h5"', header)
+        for group in [*TOLERANCE, "/state", "/fingerprint"]:
+            compared = tool("h5diff", moved, path, group)
+            self.assertEqual((compared.returncode, compared.stdout), (0, ""), group)
+        with harness.h5py.File(moved) as file, harness.h5py.File(path) as shared:
+            self.assertTrue(file["model/transformer.wte.weight"].is_virtual)
+            for name in SHAPES:
+                self.assertTrue((file["model"][name][...] == shared["model"][name][...]).all(), name)
+        flat.parent.mkdir()
+        self.assertEqual(tool("h5repack", "-l", "CONTI", moved, flat).returncode, 0)
+        self.convert(flat, self.folder / "again", "file_per_rank")
+        self.assertEqual(tool("h5diff", self.folder / "again" / path.name, path, "/model").returncode, 0)
+        (moved.with_suffix(".shards") / "rank_00002.h5").unlink()
+        with harness.h5py.File(moved) as file:  # what other readers see of a missing rank file
+            values = file["model/transformer.wte.weight"][...].ravel()
+            self.assertEqual([values[0] == values[0], values[-1] == values[-1]], [True, False])
+
+    def convert(self, path, folder, layout):
+        converted = tool(harness.PROGRAM, "ckpt", "convert", path, folder, "--layout", layout)
+        self.assertEqual(converted.returncode, 0, converted.stdout)
+
     def test_other_ranks_are_equal_to_rounding(self):
         on2, on3 = self.trained_on(2), self.trained_on(3)
         for group, most in TOLERANCE.items():
