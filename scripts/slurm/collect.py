@@ -4,8 +4,8 @@
 
 Usage: collect.py RESULTS
 Reads RESULTS/<series>/nodes_<N>/repeat_<R>/report.json, writes RESULTS/scaling.csv (a row a run) and prints medians
-over the repeats, with the efficiency of rate a node against the smallest number of nodes. Exits with 1 where a run has no
-valid report.
+over the repeats, with the efficiency of the rate a node against that on the smallest number of nodes. Exits with 1
+where a run has no valid report.
 """
 
 import csv
