@@ -16,7 +16,8 @@
 # Variables, from the environment or site.conf:
 #   OUTPUT            folder of the run, on a file system that all nodes share (runs/NAME-JOB); array tasks get a folder
 #                     each in it
-#   LAUNCHER          srun (default) or mpirun; LAUNCHER_FLAGS: more options of it, in place of the default binding
+#   LAUNCHER          srun (default), or mpirun (Open MPI's, which passes SIGUSR1 on)
+#   LAUNCHER_FLAGS    more options of it, in place of the default binding
 #   MAX_LINKS         20
 #   SHARDMARK_PROGRAM, SHARDMARK_TOP, SHARDMARK_SITE   build/shardmark; the project's folder; its site.conf
 

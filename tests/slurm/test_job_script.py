@@ -16,6 +16,7 @@ SCRIPTS = harness.TOP / "scripts" / "slurm"
 ENDLESS = {"train.steps": 1000000, "schedule.kind": "constant"}
 
 
+@harness.unittest.skipUnless(harness.is_open_mpi(), "only Open MPI's mpirun passes SIGUSR1 on")
 class JobScript(harness.CliTest):
     def setUp(self):
         super().setUp()
