@@ -23,6 +23,8 @@ import harness
 RANKS = 2
 DECK = {**harness.TINY, "model.width": 48, "model.heads": 3, "model.layers": 2, "train.steps": 1000000,
         "train.global_batch": 4, "checkpoint.every": 3, "checkpoint.keep": 3, "schedule.kind": "constant"}
+# Ranks write to a file, since a killed launcher takes what it has not passed on with it.
+NOTE = 'processes=$1; shift; touch "$processes/$$"; exec "$@" >>"$processes.out" 2>&1'
 LAYOUTS = ["shared_file", "file_per_rank"]
 OPTIONS = argparse.Namespace(rounds=8, seed=1)
 
@@ -79,12 +81,12 @@ class Kill(harness.CliTest):
         return None
 
     def start(self, number):
-        processes, out = self.folder / f"processes{number}", self.folder / f"out{number}"
+        processes, out = self.folder / f"round{number}", self.folder / f"round{number}.out"
         processes.mkdir()
-        with open(out, "w") as stream:
+        with open(out, "a") as stream:
             started = subprocess.Popen(
-                harness.command(RANKS, harness.NOTE_PROCESS, processes, ["train", "deck.toml", "--resume", "auto"]),
-                cwd=self.folder, env=self.environment, stdout=stream, stderr=stream)
+                harness.command(RANKS, NOTE, processes, ["train", "deck.toml", "--resume", "auto"]), cwd=self.folder,
+                env=self.environment, stdout=stream, stderr=stream)
         self.addCleanup(self.kill, started, processes)
         return started, processes, out
 
