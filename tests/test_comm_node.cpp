@@ -152,8 +152,8 @@ TEST_F(Node, MemoryIsBookedWhileItLives) {
   const auto comm = world();
   const MemoryLedger ledger;
   {
-    auto memory = comm->allocate<float>(1001, "shardmark::sharded_unit::parameters");
-    EXPECT_EQ(ledger.current()[static_cast<int>(MemoryClass::parameters)] / 8, 4004u / 8);
+    auto memory = comm->allocate<float>(1002, "shardmark::sharded_unit::parameters");
+    EXPECT_EQ(ledger.current()[static_cast<int>(MemoryClass::parameters)], 4008u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.view.data()) % 64, 0u);
   }
   EXPECT_EQ(sum_of(ledger.current()), 0u);

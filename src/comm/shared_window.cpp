@@ -30,9 +30,17 @@ struct MpiInfoTraits {
   static void close(type info) { MPI_Info_free(&info); }
 };
 
+std::size_t page_size() {
+  static const std::size_t page = sysconf(_SC_PAGESIZE);
+  return page;
+}
 std::size_t whole_pages(std::size_t bytes) {
-  const std::size_t page = sysconf(_SC_PAGESIZE);
-  return std::max(page, (bytes + page - 1) / page * page);
+  return std::max(page_size(), (bytes + page_size() - 1) / page_size() * page_size());
+}
+/// MPI may begin parts anywhere; every process maps them at the same place of a page.
+char* next_page(char* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  return data + (whole_pages(address) - address);
 }
 
 /// Takes the pages now: where shared memory is short this says so, and a first touch would be a SIGBUS. True
@@ -78,10 +86,11 @@ SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes
   id_ = new_id(comm, members_.front());
   const std::size_t pages = whole_pages(bytes);
   MPI_Win window = MPI_WIN_NULL;
-  int fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(pages), 1, info.get(), comm, &own_, &window) ==
-             MPI_SUCCESS;
+  int fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(pages + page_size()), 1, info.get(), comm, &own_,
+                                     &window) == MPI_SUCCESS;
   if (fits == 1) {
     window_->window = Handle<MpiWinTraits>(window);
+    own_ = next_page(own_);
     fits = populate(own_, pages);
   }
   SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &fits, 1, MPI_INT, MPI_MIN, comm));
@@ -95,7 +104,7 @@ SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes
     int unit = 0;
     char* part = nullptr;
     SHARDMARK_MPI(MPI_Win_shared_query(window, static_cast<int>(place), &size, &unit, &part));
-    parts_.push_back(part);
+    parts_.push_back(next_page(part));
   }
   if (!label_.empty()) Kokkos::Tools::allocateData(host_space(), label_, own_, bytes_);
 }
