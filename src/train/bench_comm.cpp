@@ -93,8 +93,11 @@ class Copies {
   Copies(const Communicator& world, std::size_t largest)
       : window_(world.mpi_handle(), all_ranks(world), 2 * largest, "shardmark::bench_comm::copies"),
         next_((world.rank() + 1) % world.size()),
-        to_(window_.own() + largest) {
-    std::memset(window_.own(), 1, 2 * largest);
+        to_(window_.own() + largest) {}
+  /// As the input of a collective is written, source and target.
+  void write(std::size_t bytes, int value) const {
+    std::memset(window_.own(), value, bytes);
+    std::memset(to_, value, bytes);
   }
   void copy(std::size_t bytes) const { std::memcpy(to_, window_.part(next_), bytes); }
 
@@ -145,6 +148,7 @@ class CommBench {
       }
       if (copies_) {
         const std::size_t moved = row.bytes / world_.size() * (world_.size() - 1);
+        copies_->write(moved, turn);
         const double seconds = timed([&] { copies_->copy(moved); });
         if (turn > 0) copy_seconds.push_back(seconds);
       }
