@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "core/deck.hpp"
+#include "train/bench_comm.hpp"
 #include "train/bench_gemm.hpp"
 #include "train/bench_io.hpp"
 #include "train/bench_step.hpp"
@@ -69,6 +70,20 @@ Command add_io(CLI::App& app) {
   };
 }
 
+Command add_comm(CLI::App& app) {
+  auto options = std::make_shared<BenchCommOptions>();
+  app.add_option("--backend", options->backends, "auto, mpi, node; may be repeated: they run side by side")
+      ->delimiter(',');
+  app.add_option("--min", options->min, "smallest buffer, for example 1KiB")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--max", options->max, "largest buffer, for example 256MiB")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--seconds", options->seconds, "time for a size of one collective")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--json", options->json, "file for the figures");
+  return [options] { return bench_comm(*options); };
+}
+
 struct Benchmark {
   const char* name;
   Command (*add)(CLI::App&);
@@ -79,6 +94,8 @@ constexpr Benchmark benchmarks[] = {
     {"step", add_step, "Where the time of a training step goes"},
     {"strategies", add_strategies,
      "Memory, traffic and speed of every strategy at this number of ranks, one table"},
+    {"comm", add_comm,
+     "Time and bandwidth of every collective, back ends side by side and against a plain copy"},
     {"io", add_io, "Writes and reads what the deck's run would save, in all layouts, against plain files"},
 };
 
