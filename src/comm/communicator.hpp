@@ -181,12 +181,14 @@ inline constexpr std::array progress_names = {"wait", "worker"};
 struct CommOptions {
   std::size_t largest_count = default_largest_count;
   CommProgress progress = CommProgress::wait;
+  double timeout = 0;  ///< seconds after which NCCL gives a collective up; 0 = never
 };
 
 /// All ranks of the job. `backend` is one of comm_backends(). Groups split from it have the same options, and
 /// share its worker.
 std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
                                                       const CommOptions& options = {});
+/// The words of comm.backend, the same in every build; to make one that this build lacks is a DeckError.
 std::vector<std::string> comm_backends();
 
 /// The first line of what the MPI library says of itself.
@@ -194,6 +196,8 @@ std::string mpi_library_version();
 /// The component behind MPI-IO ("ompio", "romio …"), found by opening a temporary file; "unknown" where it
 /// does not tell.
 std::string mpi_io_component();
+/// The NCCL that this program runs with, "2.28.9"; empty where it was built without.
+std::string nccl_version();
 /// This MPI says that it reads device memory; false where it can't be asked.
 bool mpi_is_gpu_aware();
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/mpi_call.hpp"
+#include "comm/nccl.hpp"
 #include "core/runtime.hpp"
 
 namespace shardmark {
@@ -267,17 +268,19 @@ void MpiCommunicator::host_all_reduce_bytes(void* data, std::size_t n, Dtype dty
 }
 
 std::vector<std::string> comm_backends() {
-  return {"mpi"};
+  return {"mpi", "nccl"};
 }
 
 std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
                                                       const CommOptions& options) {
-  if (backend != "mpi") throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: mpi");
+  if (backend != "mpi" && backend != "nccl")
+    throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: mpi, nccl");
   auto shared = std::make_shared<MpiShared>();
   shared->largest_count = options.largest_count;
   shared->bf16_sum = make_sum<bf16>();
   shared->fp16_sum = make_sum<fp16>();
   if (options.progress == CommProgress::worker) shared->worker.emplace();
+  if (backend == "nccl") return make_nccl_world(std::move(shared), options.timeout);
   return std::make_unique<MpiCommunicator>(MPI_Comm_f2c(Runtime::mpi_world()), std::move(shared));
 }
 

@@ -39,7 +39,7 @@ struct MpiShared {
 /// The communicator on MPI's non-blocking collectives. Buffers must be memory that this MPI can read.
 /// Collectives of Views run on one MPI communicator ("shardmark data"), everything else on another
 /// ("shardmark host"), so that those of the worker never mix with those of the main thread.
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator : public Communicator {
  public:
   /// Takes duplicates of `comm`.
   MpiCommunicator(MPI_Comm comm, std::shared_ptr<MpiShared> shared);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if __has_include(<cuda_runtime_api.h>)
 #include <cuda_runtime_api.h>
 
 #include <string>
@@ -20,3 +21,4 @@ inline void check_cuda(cudaError_t status, const char* expression, const char* f
 
 /// The one form in which the CUDA runtime is called.
 #define SHARDMARK_CUDA(call) ::shardmark::detail::check_cuda((call), #call, __FILE__, __LINE__)
+#endif
