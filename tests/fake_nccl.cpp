@@ -119,7 +119,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   note("id");
   return ncclSuccess;
 }
-/// The members of a group find each other by MPI: the test makes groups of all, or of even and odd ranks.
+/// The test makes groups of all ranks, and of even and of odd ones in falling order.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   if (std::string(id.internal + 1) != "behind a zero" || config->blocking != 0) return ncclInvalidArgument;
@@ -129,7 +129,17 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   MPI_Comm_size(world, &world_size);
   *comm = new ncclComm;
   (*comm)->rank = rank;
-  MPI_Comm_split(world, ranks == world_size ? 0 : world_rank % 2, rank, &(*comm)->group);
+  std::vector<int> members;
+  for (int r = 0; r < world_size && ranks == world_size; ++r) members.push_back(r);
+  for (int r = world_size - 1; r >= 0 && ranks < world_size; --r)
+    if (r % 2 == world_rank % 2) members.push_back(r);
+  if (members.at(rank) != world_rank) return ncclInvalidArgument;
+  MPI_Group all, some;
+  MPI_Comm_group(world, &all);
+  MPI_Group_incl(all, ranks, members.data(), &some);
+  MPI_Comm_create_group(world, some, ranks, &(*comm)->group);
+  MPI_Group_free(&all);
+  MPI_Group_free(&some);
   note("init " + std::to_string(rank) + " of " + std::to_string(ranks));
   return answer(*comm);
 }
