@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/mpi_call.hpp"
+#include "comm/nccl.hpp"
 #include "comm/node.hpp"
 #include "core/runtime.hpp"
 
@@ -43,14 +44,14 @@ std::unique_ptr<Communicator> make_group(MPI_Comm comm, std::shared_ptr<MpiShare
 }
 
 std::vector<std::string> comm_backends() {
-  return {"auto", "mpi", "node"};
+  return {"auto", "mpi", "node", "nccl"};
 }
 
 std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
                                                       const CommOptions& options) {
   const auto known = comm_backends();
   if (std::find(known.begin(), known.end(), backend) == known.end())
-    throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: auto, mpi, node");
+    throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: auto, mpi, node, nccl");
   if (backend == "node" && !exec_is_host)
     throw DeckError("comm.backend = \"node\" is for builds that compute on the host; valid: auto, mpi");
   const MPI_Comm comm = MPI_Comm_f2c(Runtime::mpi_world());
@@ -62,6 +63,7 @@ std::unique_ptr<Communicator> make_world_communicator(const std::string& backend
   SHARDMARK_MPI(MPI_Comm_rank(comm, &shared->world_rank));
   if (options.ranks_per_node > 0)
     shared->virtual_node = virtual_node_of(comm, *shared, options.ranks_per_node);
+  if (backend == "nccl") return make_nccl_world(std::move(shared), options.timeout);
   if (backend != "mpi" && exec_is_host) shared->windows = std::make_unique<SharedWindows>();
   auto world = make_group(comm, std::move(shared));
   if (backend == "node" && world->size() > 1 && world->host_max(world->ranks_on_node()) == 1)

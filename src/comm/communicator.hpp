@@ -184,6 +184,7 @@ struct CommOptions {
   std::size_t largest_count = default_largest_count;
   CommProgress progress = CommProgress::wait;
   int ranks_per_node = 0;  ///< above 0, nodes count as several of at most so many ranks each: for tests
+  double timeout = 0;      ///< seconds after which NCCL gives a collective up; 0 = never
 };
 
 /// All ranks of the job. `backend` is one of comm_backends():
@@ -191,11 +192,13 @@ struct CommOptions {
 ///   node  direct loads and stores inside a node, MPI across nodes ([Note: Node back end]). Groups of which
 ///         each node has equally many ranks, at least two, have it; the others have mpi. DeckError where no
 ///         two ranks of the job share a node, and on builds for a device.
+///   nccl  NCCL on CUDA builds with NCCL and a device a rank; else a DeckError
 ///   auto  node where it is possible
 /// backend() of a group tells what it has. Groups split from it have the same options, and share its worker.
 /// Collective.
 std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
                                                       const CommOptions& options = {});
+/// The words of comm.backend, the same in every build; to make one that this build lacks is a DeckError.
 std::vector<std::string> comm_backends();
 
 /// The first line of what the MPI library says of itself.
@@ -203,6 +206,8 @@ std::string mpi_library_version();
 /// The component behind MPI-IO ("ompio", "romio …"), found by opening a temporary file; "unknown" where it
 /// does not tell.
 std::string mpi_io_component();
+/// The NCCL that this program runs with, "2.28.9"; empty where it was built without.
+std::string nccl_version();
 /// This MPI says that it reads device memory; false where it can't be asked.
 bool mpi_is_gpu_aware();
 
