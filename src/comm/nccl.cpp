@@ -48,10 +48,6 @@ ncclDataType_t nccl_type(Dtype dtype) {
   throw EnvironmentError("NCCL: a dtype without an NCCL type");
 }
 
-char* at(void* data, std::size_t element, Dtype dtype) {
-  return static_cast<char*>(data) + element * size_of(dtype);
-}
-
 }  // namespace
 
 /// A collective that was enqueued. It holds `exec`, whose stream is to wait for it.
