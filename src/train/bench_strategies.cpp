@@ -114,8 +114,8 @@ void write_json(const std::string& path, const std::vector<Row>& rows, int ranks
 }  // namespace
 
 ExitCode bench_strategies(const BenchStrategiesOptions& options) {
-  const auto world = make_world_communicator("mpi");
-  const DeckSource source = read_deck(*world, options.deck, options.overrides);
+  const auto bootstrap = make_world_communicator("mpi");
+  const DeckSource source = read_deck(*bootstrap, options.deck, options.overrides);
   std::vector<Row> rows;
   std::vector<RunConfig> configs;
   for (const Strategy& strategy : strategies) {
@@ -130,6 +130,7 @@ ExitCode bench_strategies(const BenchStrategiesOptions& options) {
     rows.back().strategy = strategy.name;
   }
   const RunConfig& first = configs.front();
+  const auto world = make_world_communicator(first.comm_backend);
   choose_gemm(first.precision.param, first.precision.gemm);
   const auto dataset = make_dataset(first.data, sample_shape(first.model), first.train.seed);
   with_precision(first.precision, [&]<class T, class G>() {
