@@ -213,7 +213,7 @@ if __name__ == "__main__":
     problem = cluster.start()
     if problem:
         print("SKIPPED: no Slurm can be started here:", problem)
-        cluster.temporary.cleanup()
+        cluster.stop()
         sys.exit(harness.SKIPPED)
     try:
         harness.main()
