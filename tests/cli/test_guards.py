@@ -3,6 +3,7 @@
 """Runs that must not pass for good ones: diverged, mixed with another run, or on data that differ by rank."""
 
 import fcntl
+import json
 import pathlib
 import socket
 import subprocess
@@ -26,11 +27,15 @@ class Guards(harness.CliTest):
             self.assertTrue(ended.out[-1].startswith("RESULT: INVALID: weights are not finite"), ended.out[-1])
             self.assertEqual(self.saved(), [])
 
-    def test_a_report_of_an_earlier_run_does_not_stay(self):
+    def test_an_invalid_run_reports_in_place_of_an_earlier_one(self):
         self.train()
         deck = self.write_deck({"schedule.warmup": 0, "optimizer.lr": 1e38, "train.steps": 9})
-        self.assertEqual(self.run_program("train", deck).codes, [1, 1, 1])
-        self.assertFalse((self.folder / "out" / "report.json").exists())
+        ended = self.run_program("train", deck)
+        self.assertEqual(ended.codes, [1, 1, 1])
+        report = json.loads((self.folder / "out" / "report.json").read_text())
+        self.assertTrue(report["result"].startswith("INVALID: the loss"), report["result"])
+        self.assertEqual(ended.out[-1], "RESULT: " + report["result"])
+        self.assertTrue(ended.errors[0].startswith("shardmark: the loss"), ended.errors)
 
     def test_a_finished_run_started_again_keeps_its_report(self):
         self.train(SAVING)
