@@ -30,8 +30,8 @@ class Benches(harness.CliTest):
         rows, out = self.figures("strategies", "--steps", "2", "--rounds", "2")
         self.assertEqual([row["strategy"] for row in rows], ["ddp", "zero1", "zero2", "zero3", "hybrid"])
         self.assertEqual(len(out), 1 + 1 + len(rows))
-        state = {row["strategy"]: sum(row["memory_rank0_bytes"][part] for part in ("parameters", "gradients", "optimizer"))
-                 for row in rows}
+        parts = ("parameters", "gradients", "optimizer")
+        state = {row["strategy"]: sum(row["memory_rank0_bytes"][part] for part in parts) for row in rows}
         # 4b a parameter whole, 2b + 2b/3, 4b/3 with padding that is small but there.
         self.assertAlmostEqual(state["zero1"] / state["ddp"], (2 + 2 / 3) / 4, delta=0.05)
         self.assertAlmostEqual(state["zero3"] / state["ddp"], 1 / 3, delta=0.05)
