@@ -47,13 +47,12 @@ if(Kokkos_ENABLE_CUDA)
   find_package(CUDAToolkit QUIET)
   shardmark_require(CUDAToolkit_FOUND "The CUDA toolkit was not found: give -DCUDAToolkit_ROOT=FOLDER.")
   set(cuda_libraries CUDA::cublas)
-  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_BIN_DIR}/.. PATH_SUFFIXES lib lib64)
 endif()
+include(FindNCCL)
 
 add_library(shardmark_dependencies INTERFACE)
 target_link_libraries(shardmark_dependencies INTERFACE
-  shardmark_kokkos MPI::MPI_C ${HDF5_C_LIBRARIES} ${BLAS_LIBRARIES} ${cuda_libraries} ${onednn_target}
+  shardmark_kokkos MPI::MPI_C ${HDF5_C_LIBRARIES} ${BLAS_LIBRARIES} ${cuda_libraries} ${onednn_target} ${nccl_target}
   tomlplusplus::tomlplusplus nlohmann_json::nlohmann_json fmt::fmt CLI11::CLI11)
 target_include_directories(shardmark_dependencies SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_compile_definitions(shardmark_dependencies INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)  # the C interface

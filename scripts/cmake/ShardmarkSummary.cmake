@@ -21,12 +21,6 @@ if(SHARDMARK_ARCH)
   string(APPEND flags " -march=${SHARDMARK_ARCH}")
 endif()
 string(STRIP "${flags}" flags)
-set(nccl "not looked for: Kokkos has no CUDA")
-if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
-  set(nccl "${NCCL_LIBRARY}, not used: collectives go through MPI")
-elseif(Kokkos_ENABLE_CUDA)
-  set(nccl "not found")
-endif()
 
 message(STATUS "Shardmark ${PROJECT_VERSION}
    Kokkos          ${kokkos_summary}
@@ -35,7 +29,7 @@ message(STATUS "Shardmark ${PROJECT_VERSION}
    oneDNN          ${onednn_summary}
    MPI             ${mpi_library} (MPI ${MPI_C_VERSION}), started by ${MPIEXEC_EXECUTABLE}
    HDF5            ${HDF5_VERSION}, parallel, headers in ${HDF5_C_INCLUDE_DIRS}
-   NCCL            ${nccl}
+   NCCL            ${nccl_summary}
    Compiler        ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}: ${flags}
    Tests           ${SHARDMARK_TESTS}
 ")

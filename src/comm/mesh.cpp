@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "core/device.hpp"
+
 namespace shardmark {
 
 std::vector<int> valid_shard_sizes(int ranks) {
@@ -34,14 +36,26 @@ Mesh make_mesh(const Communicator& world, int shard_size) {
   mesh.replica = world.rank() / shard_size;
   mesh.shard_group = world.split(mesh.replica, mesh.shard);
   mesh.replica_group = world.split(mesh.shard, mesh.replica);
+  mesh.everyone = world.split(0, world.rank());
   return mesh;
+}
+
+void require_own_devices(const Communicator& world, const std::string& sentence) {
+  const std::vector<std::string> uuids = world.host_gather(device_uuid());
+  for (std::size_t b = 0; b < uuids.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (!uuids[a].empty() && uuids[a] == uuids[b])
+        throw Error(ExitCode::environment,
+                    fmt::format("ranks {} and {} share the device {}: {}", a, b, uuids[a], sentence), true);
 }
 
 namespace {
 
 std::string describe_device() {
   if (exec_is_host) return "host";
-  return fmt::format("{}, MPI {} device memory", Exec::name(),
+  const std::string uuid = device_uuid();
+  return fmt::format("{}{}, MPI {} device memory", Exec::name(),
+                     uuid.empty() ? "" : fmt::format(" {} ({})", device_name(), uuid),
                      mpi_is_gpu_aware() ? "reads" : "does not read");
 }
 

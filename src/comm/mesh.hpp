@@ -19,6 +19,7 @@ struct Mesh {
   int replica = 0;     ///< this rank's place in its replica group
   std::unique_ptr<Communicator> shard_group;
   std::unique_ptr<Communicator> replica_group;
+  std::unique_ptr<Communicator> everyone;  ///< all P ranks: what it allocates is for both groups
 };
 
 /// Shard sizes that `ranks` allows: its divisors, in order.
@@ -27,8 +28,12 @@ std::vector<int> valid_shard_sizes(int ranks);
 /// Collective. `shard_size` 0 means the ranks of a node. Throws DeckError where the size does not divide P.
 Mesh make_mesh(const Communicator& world, int shard_size);
 
-/// A line a rank: rank, host, shard, replica, and the device: "host", or the execution space and whether
-/// MPI reads its memory. Collective.
+/// Throws Error on all ranks where two ranks compute on the same CUDA device; `sentence` ends the message.
+/// Collective.
+void require_own_devices(const Communicator& world, const std::string& sentence);
+
+/// A line a rank: rank, host, shard, replica, and the device: "host", or the execution space, on CUDA builds
+/// the device's number, name and UUID, and whether MPI reads its memory. Collective.
 std::vector<std::string> describe(const Communicator& world, const Mesh& mesh);
 
 }  // namespace shardmark

@@ -7,14 +7,35 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/device.hpp"
 #include "core/error.hpp"
 
 namespace shardmark {
 
 namespace {
+
+int rank_on_node() {
+  MPI_Comm node;
+  int rank = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_rank(node, &rank);
+  MPI_Comm_free(&node);
+  return rank;
+}
+
+/// Kokkos' own options and variables choose a device, too.
+bool user_chose_device(const std::vector<char*>& options) {
+  if (std::getenv("KOKKOS_DEVICE_ID") != nullptr || std::getenv("KOKKOS_MAP_DEVICE_ID_BY") != nullptr)
+    return true;
+  return std::any_of(options.begin(), options.end(), [](const char* option) {
+    const std::string_view text(option);
+    return text.starts_with("--kokkos-device-id") || text.starts_with("--kokkos-map-device-id-by");
+  });
+}
 
 /// Kokkos gets its own options only, which are taken out of argv: it answers --help and others too.
 void initialize_kokkos(int& argc, char** argv) {
@@ -24,10 +45,15 @@ void initialize_kokkos(int& argc, char** argv) {
   const auto end = std::stable_partition(argv + 1, argv + argc, [&](const char* a) { return !is_own(a); });
   std::vector<char*> own = {argv[0]};
   own.insert(own.end(), end, argv + argc);
+  argc -= static_cast<int>(own.size()) - 1;
+  argv[argc] = nullptr;
+  std::string device;
+  if (!user_chose_device(own)) {
+    const int chosen = choose_device(rank_on_node());
+    if (chosen >= 0) own.push_back((device = "--kokkos-device-id=" + std::to_string(chosen)).data());
+  }
   int own_count = static_cast<int>(own.size());
   own.push_back(nullptr);
-  argc -= own_count - 1;
-  argv[argc] = nullptr;
   Kokkos::initialize(own_count, own.data());
 }
 

@@ -47,6 +47,7 @@ nlohmann::ordered_json describe_build() {
   build["mpi"] = mpi_library_version();
   build["mpi_io"] = mpi_io_component();
   build["hdf5"] = checkpoint::hdf5_version();
+  if (!nccl_version().empty()) build["nccl"] = nccl_version();
   build["comm_backends"] = comm_backends();
   build["host"] = host;
   build["processor"] = processor();

@@ -137,7 +137,7 @@ RunConfig read_run_config(Deck& deck) {
   run.data = read_data(deck);
   run.train = read_train(deck);
   run.checkpoint = read_checkpoint(deck);
-  run.comm_backend = deck.choice("comm.backend", "mpi", comm_backends());
+  run.comm_backend = deck.choice("comm.backend", "auto", comm_backends());
   run.comm_progress = deck.choice("comm.progress", "auto", {"auto", "wait", "worker"});
   run.output_dir = deck.text("output.dir", "runs/out");
   deck.check_unknown();

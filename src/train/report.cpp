@@ -41,6 +41,16 @@ Json to_json(const Summary& summary) {
 
 }  // namespace
 
+void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
+                  const TrafficByKind& predicted) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    record.traffic_measured[i].calls += after[i].calls - before[i].calls;
+    record.traffic_measured[i].bytes += after[i].bytes - before[i].bytes;
+    record.traffic_predicted[i].calls += predicted[i].calls;
+    record.traffic_predicted[i].bytes += predicted[i].bytes;
+  }
+}
+
 FigureOfMerit figure_of_merit(const RunRecord& record) {
   std::vector<double> rates;
   for (double seconds : record.step_seconds) rates.push_back(record.items_per_step / seconds);

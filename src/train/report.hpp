@@ -50,8 +50,13 @@ struct RunRecord {
   std::vector<double> step_seconds_alone,
       step_seconds_beside_save;  ///< timed steps, those with one in flight
   std::string result;            ///< "VALID", "INVALID: reason" or "STOPPED step=N checkpoint=FILE"
+  std::string invalid;           ///< what went wrong while it trained; empty where nothing did
   std::string stopped_by;        ///< a signal's name or "deadline"; empty where the run ended by itself
 };
+
+/// Adds the traffic of a step that is done.
+void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
+                  const TrafficByKind& predicted);
 
 /// Rates over the timed steps, as medians.
 struct FigureOfMerit {

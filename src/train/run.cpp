@@ -61,6 +61,10 @@ class Run {
       train();
     } catch (const StopRequest& request) {
       leave(request);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::invalid || !error.everywhere()) throw;
+      record_.invalid = error.what();
+      if (first()) fmt::print(stderr, "shardmark: {}\n", record_.invalid);
     }
     return finish();
   }
@@ -178,13 +182,14 @@ class Run {
       stop_.stepped(metrics.seconds);
       metrics.step = trainer_->steps_done();
       metrics.items = static_cast<std::uint64_t>(record_.items_per_step);
-      count_traffic(traffic_before);
+      book_traffic(record_, traffic_before, measured_traffic(mesh_), traffic_of_a_step_);
       if (metrics.step - first_step > config_.train.timing_warmup) {
         record_.step_seconds.push_back(metrics.seconds);
         (beside_save ? record_.step_seconds_beside_save : record_.step_seconds_alone)
             .push_back(metrics.seconds);
         timed += metrics.seconds;
         in_gemm += gemm_counter().seconds - gemm_before;
+        if (exec_is_host) record_.gemm_share = in_gemm / timed;
       }
       record_.final_loss = metrics.result.loss;
       if (metrics.result.skipped && progress_)
@@ -200,7 +205,6 @@ class Run {
       note_save(saver_->poll());
       if (is_due(config_.checkpoint.every)) save();
     }
-    if (timed > 0 && exec_is_host) record_.gemm_share = in_gemm / timed;
   }
 
   /// Something that is done each so many steps, and at the end, is due after the step that is done.
@@ -257,17 +261,6 @@ class Run {
     metrics.validation_loss = record_.validation_loss = loss;
   }
 
-  void count_traffic(const TrafficByKind& before) {
-    const auto after = measured_traffic(mesh_);
-    const auto& predicted = traffic_of_a_step_;
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      record_.traffic_measured[i].calls += after[i].calls - before[i].calls;
-      record_.traffic_measured[i].bytes += after[i].bytes - before[i].bytes;
-      record_.traffic_predicted[i].calls += predicted[i].calls;
-      record_.traffic_predicted[i].bytes += predicted[i].bytes;
-    }
-  }
-
   void save() {
     watchdog_->enter("save", trainer_->steps_done());
     if (!checkpoint_folder_) checkpoint_folder_.emplace(world_, config_.checkpoint.dir);
@@ -304,6 +297,7 @@ class Run {
   /// Compares what was predicted with what was measured, on every rank; the first difference found is the
   /// reason.
   std::string find_invalid() {
+    if (!record_.invalid.empty()) return record_.invalid;
     std::string reason = difference_from_prediction(record_);
     if (!trainer_->parameters_are_finite()) reason = "weights are not finite";
     const int speaker = world_.host_max(reason.empty() ? 0 : world_.size() - world_.rank());

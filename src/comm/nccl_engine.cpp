@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#ifdef SHARDMARK_HAVE_NCCL
+#include "comm/nccl_engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "comm/nccl_call.hpp"
+#include "core/cuda_call.hpp"
+
+namespace shardmark {
+
+std::string NcclCall::text() const {
+  std::string text = function;
+  if (count > 0) text += " of " + std::to_string(count) + " " + name_of(dtype) + " a rank";
+  return text + " among " + std::to_string(ranks) + " ranks";
+}
+
+NcclEngine::NcclEngine(double timeout) : timeout_(timeout) {
+  int devices = 0;
+  SHARDMARK_CUDA(cudaGetDeviceCount(&devices));
+  SHARDMARK_CUDA(cudaGetDevice(&device_));
+  int lowest = 0, highest = 0;
+  SHARDMARK_CUDA(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  cudaStream_t stream = nullptr;
+  SHARDMARK_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest));
+  stream_ = Handle<CudaStreamTraits>(stream);
+  cudaEvent_t event = nullptr;
+  SHARDMARK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  computed_ = CudaEvent(event);
+  watcher_ = std::thread([this] { watch(); });
+}
+
+NcclEngine::~NcclEngine() {
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+  }
+  wake_.notify_all();
+  watcher_.join();
+}
+
+std::string NcclEngine::make_id() {
+  ncclUniqueId id;
+  SHARDMARK_NCCL(ncclGetUniqueId(&id));
+  return std::string(id.internal, sizeof id.internal);
+}
+
+ncclComm_t NcclEngine::open(const std::string& id, int ranks, int rank) {
+  ncclUniqueId name;
+  std::memcpy(name.internal, id.data(), std::min(id.size(), sizeof name.internal));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  settle(comm, {"ncclCommInitRankConfig", 0, {}, ranks}, [&] {
+    const ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, name, rank, &config);
+    if (comm != nullptr) open_.push_back(comm);
+    return result;
+  });
+  return comm;
+}
+
+void NcclEngine::close(ncclComm_t comm) {
+  const auto is_open = [&] { return std::find(open_.begin(), open_.end(), comm) != open_.end(); };
+  try {
+    if (std::uncaught_exceptions() == 0)
+      settle(comm, {"ncclCommFinalize"}, [&] { return ncclCommFinalize(comm); });
+    const std::lock_guard lock(mutex_);
+    if (!is_open()) return;
+    open_.erase(std::find(open_.begin(), open_.end(), comm));
+    std::uncaught_exceptions() == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+  } catch (const std::exception&) {
+    // It was aborted, and whoever came to know of that first has thrown.
+  }
+}
+
+void NcclEngine::follow(cudaStream_t compute) {
+  check();
+  SHARDMARK_CUDA(cudaEventRecord(computed_.get(), compute));
+  SHARDMARK_CUDA(cudaStreamWaitEvent(stream_.get(), computed_.get(), 0));
+}
+
+std::shared_ptr<CudaEvent> NcclEngine::launch(
+    ncclComm_t comm, const NcclCall& call,
+    const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& enqueue) {
+  settle(comm, call, [&] { return enqueue(comm, stream_.get()); });
+  cudaEvent_t event = nullptr;
+  SHARDMARK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  auto done = std::make_shared<CudaEvent>(event);
+  SHARDMARK_CUDA(cudaEventRecord(done->get(), stream_.get()));
+  const std::lock_guard lock(mutex_);
+  if (in_flight_.empty()) progress_ = Clock::now();
+  in_flight_.push_back({done, call});
+  return done;
+}
+
+cudaError_t NcclEngine::query(const CudaEvent& event) {
+  const cudaError_t status = cudaEventQuery(event.get());
+  if (status == cudaErrorNotReady) cudaGetLastError();
+  return status;
+}
+
+void NcclEngine::block_until(const CudaEvent& event) {
+  while (query(event) == cudaErrorNotReady) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_.empty()) return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+void NcclEngine::check() {
+  const std::lock_guard lock(mutex_);
+  throw_if_failed();
+}
+
+void NcclEngine::settle(ncclComm_t& comm, const NcclCall& call, const std::function<ncclResult_t()>& start) {
+  const auto begin = Clock::now();
+  std::unique_lock lock(mutex_);
+  throw_if_failed();
+  ncclResult_t result = start();
+  for (int tries = 0; result == ncclInProgress; ++tries) {
+    if (too_late(begin)) {
+      fail(call.text() + " did not come about within " + std::to_string(timeout_) + " s");
+    } else {
+      lock.unlock();
+      if (tries < 64) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+      lock.lock();
+    }
+    throw_if_failed();
+    SHARDMARK_NCCL(ncclCommGetAsyncError(comm, &result));
+  }
+  if (result != ncclSuccess) fail(call.text() + ": " + nccl_text(result));
+  throw_if_failed();
+}
+
+bool NcclEngine::too_late(Clock::time_point since) const {
+  return timeout_ > 0 && std::chrono::duration<double>(Clock::now() - since).count() > timeout_;
+}
+
+void NcclEngine::watch() {
+  cudaSetDevice(device_);  // else the questions below would open a context on the first one
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, std::chrono::milliseconds(50), [this] { return leaving_; })) look();
+}
+
+void NcclEngine::look() {
+  while (!in_flight_.empty()) {
+    const cudaError_t status = query(*in_flight_.front().done);
+    if (status == cudaErrorNotReady) break;
+    if (status != cudaSuccess)
+      return fail(in_flight_.front().call.text() + ": CUDA: " + cudaGetErrorString(status));
+    in_flight_.pop_front();
+    progress_ = Clock::now();
+  }
+  for (ncclComm_t comm : open_) {
+    ncclResult_t result = ncclSuccess;
+    if (ncclCommGetAsyncError(comm, &result) == ncclSuccess && result != ncclSuccess &&
+        result != ncclInProgress)
+      return fail("asynchronous error: " + nccl_text(result));
+  }
+  if (!in_flight_.empty() && too_late(progress_))
+    fail(in_flight_.front().call.text() + " did not end within " + std::to_string(timeout_) +
+         " s: a rank is late, or the network is stuck");
+}
+
+void NcclEngine::throw_if_failed() const {
+  if (!failure_.empty()) throw EnvironmentError(failure_);
+}
+
+void NcclEngine::fail(const std::string& reason) {
+  if (failure_.empty()) failure_ = "NCCL: " + reason;
+  for (ncclComm_t comm : open_) ncclCommAbort(comm);
+  open_.clear();
+  in_flight_.clear();
+}
+
+}  // namespace shardmark
+#endif

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/handle.hpp"
+
+namespace shardmark {
+
+struct CudaEventTraits {
+  using type = cudaEvent_t;
+  static type empty() { return nullptr; }
+  static void close(type event) { cudaEventDestroy(event); }
+};
+struct CudaStreamTraits {
+  using type = cudaStream_t;
+  static type empty() { return nullptr; }
+  static void close(type stream) { cudaStreamDestroy(stream); }
+};
+using CudaEvent = Handle<CudaEventTraits>;
+
+/// What is called, for messages.
+struct NcclCall {
+  const char* function;
+  std::size_t count = 0;  ///< elements that a rank brings
+  Dtype dtype = Dtype::fp32;
+  int ranks = 1;
+
+  std::string text() const;
+};
+
+/// [Note: NCCL engine] What all NCCL communicators of a process share: one stream and one watcher. The engine
+/// speaks pointers, streams and events, not Kokkos.
+///
+/// All collectives of all groups run on the one stream, of the highest priority, in the order of their
+/// starts. NCCL deadlocks where ranks run collectives of overlapping groups in different orders; one queue
+/// can't, for the reason in [Note: Progress worker]. They run beside compute since they follow the compute
+/// stream by event only: follow() before, and who uses the result makes the compute stream wait for the event
+/// that launch() returns. The host waits for neither.
+///
+/// Communicators are non-blocking, so that no call is stuck in NCCL: what does not end within `timeout`
+/// seconds is given up. The watcher, a thread, looks at asynchronous errors and at collectives that were
+/// launched: where NCCL reports an error, or none ends for `timeout` seconds although some are in flight, it
+/// aborts all communicators, which frees a main thread that is blocked in a fence, and the next call of the
+/// engine throws. Whatever failed first stays the message.
+///
+/// There is no door to NCCL's groups of calls: units are gathered one after another, at the time that the
+/// schedule says, and small ones are merged before they get here (parallel.unit_params), which beats a group.
+class NcclEngine {
+ public:
+  /// `timeout` 0: never. Throws EnvironmentError where there is no device.
+  explicit NcclEngine(double timeout);
+  ~NcclEngine();
+  NcclEngine(const NcclEngine&) = delete;
+  NcclEngine& operator=(const NcclEngine&) = delete;
+
+  /// Bytes that name a new communicator; made by one rank, given to all.
+  static std::string make_id();
+  /// Collective over the group's ranks.
+  ncclComm_t open(const std::string& id, int ranks, int rank);
+  /// Collective; aborts where an exception is on its way, since the others may not come. Never throws.
+  void close(ncclComm_t comm);
+
+  /// Later collectives begin after all that was launched on `compute` so far.
+  void follow(cudaStream_t compute);
+  /// cudaEventQuery without a trace in cudaGetLastError where the answer is: not yet.
+  static cudaError_t query(const CudaEvent& event);
+  /// Enqueues; the event happens when the result is in place.
+  std::shared_ptr<CudaEvent> launch(ncclComm_t comm, const NcclCall& call,
+                                    const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& enqueue);
+  /// Blocks the host until then, or until the collective is given up.
+  void block_until(const CudaEvent& event);
+  /// Throws EnvironmentError after a failure.
+  void check();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct InFlight {
+    std::shared_ptr<CudaEvent> done;
+    NcclCall call;
+  };
+
+  /// Calls `start`, then asks until NCCL has done its part on the host.
+  void settle(ncclComm_t& comm, const NcclCall& call, const std::function<ncclResult_t()>& start);
+  void watch();
+  void look();
+  void throw_if_failed() const;
+  void fail(const std::string& reason);
+  bool too_late(Clock::time_point since) const;
+
+  const double timeout_;
+  int device_ = 0;
+  Handle<CudaStreamTraits> stream_;
+  CudaEvent computed_;
+
+  std::mutex mutex_;  ///< of everything below; held during calls to NCCL
+  std::vector<ncclComm_t> open_;
+  std::deque<InFlight> in_flight_;  ///< oldest first
+  Clock::time_point progress_;      ///< when one of them last ended, or came to an empty queue
+  std::string failure_;
+  bool leaving_ = false;
+  std::condition_variable wake_;
+  std::thread watcher_;
+};
+
+}  // namespace shardmark

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The NCCL back end on stand-ins for NCCL and CUDA (fake_nccl.cpp): what it asks of them, in which order, and
+// what it does where they fail.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "comm/nccl.hpp"
+#include "core/runtime.hpp"
+#include "fake_nccl.hpp"
+
+namespace shardmark {
+namespace {
+
+class Nccl : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_.hangs = fake_.fails_later = false;
+    fake_.slow_answers = fake_.aborted = fake_.destroyed = 0;
+    fake_.log.clear();
+  }
+  void TearDown() override { EXPECT_EQ(fake_.open_events, 0); }
+
+  static std::unique_ptr<Communicator> make_world(double timeout) {
+    return std::make_unique<NcclCommunicator>(MPI_Comm_f2c(Runtime::mpi_world()),
+                                              std::make_shared<MpiShared>(),
+                                              std::make_shared<NcclEngine>(timeout));
+  }
+  /// The message of the failure that calls end with, within 10 s.
+  std::string failure_of(Communicator& world, const Vector<float>& data) {
+    try {
+      for (int i = 0; i < 1000; ++i) {
+        world.start_all_gather(exec_, data).wait();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    } catch (const EnvironmentError& error) {
+      return error.what();
+    }
+    return "none";
+  }
+
+  const Exec exec_{};
+  fake::Fake& fake_ = fake::state();
+};
+
+TEST_F(Nccl, CollectivesAtOnceAndAfterManyAnswers) {
+  for (const int slow : {0, 100}) {
+    fake_.slow_answers = slow;
+    auto world = make_world(60);
+    const int P = world->size(), r = world->rank();
+    auto whole = world->allocate<double>(3 * P, "shardmark::test::whole");
+    auto part = world->allocate<double>(3, "shardmark::test::part");
+    const auto set = [&] {
+      for (int i = 0; i < 3 * P; ++i) whole.view(i) = 100 * r + i;
+    };
+    const auto sum = [&](int i) { return P * i + 100.0 * P * (P - 1) / 2; };
+    set();
+    world->start_all_gather(exec_, whole.view).wait();
+    for (int i = 0; i < 3 * P; ++i) ASSERT_EQ(whole.view(i), 100 * (i / 3) + i);
+    set();
+    world->start_reduce_scatter(exec_, whole.view, part.view).wait();
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(part.view(i), sum(3 * r + i));
+    set();
+    world->start_reduce_scatter(exec_, whole.view, slice(whole.view, 3 * r, 3 * (r + 1))).wait();
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(whole.view(3 * r + i), sum(3 * r + i));
+    set();
+    world->start_all_reduce(exec_, whole.view).wait();
+    for (int i = 0; i < 3 * P; ++i) ASSERT_EQ(whole.view(i), sum(i));
+    set();
+    world->start_all_reduce(exec_, whole.view, Reduction::max).wait();
+    for (int i = 0; i < 3 * P; ++i) ASSERT_EQ(whole.view(i), 100 * (P - 1) + i);
+    set();
+    world->start_broadcast(exec_, whole.view, P - 1).wait();
+    for (int i = 0; i < 3 * P; ++i) ASSERT_EQ(whole.view(i), 100 * (P - 1) + i);
+    EXPECT_EQ(world->host_sum(r), P * (P - 1) / 2);
+    world.reset();
+    EXPECT_EQ(fake_.destroyed, P > 1 ? 1 : 0);
+    fake_.destroyed = 0;
+  }
+  EXPECT_EQ(fake_.aborted, 0);
+}
+
+TEST_F(Nccl, FollowsTheComputeStreamByEvents) {
+  auto world = make_world(60);
+  const int P = world->size(), r = world->rank();
+  auto whole = world->allocate<float>(2 * P, "shardmark::test::whole");
+  auto part = world->allocate<float>(2, "shardmark::test::part");
+  EXPECT_EQ(fake_.log, std::vector<std::string>{"stream 1 -5"});  // non-blocking, of the highest priority
+  fake_.log.clear();
+  Pending pending = world->start_reduce_scatter(exec_, whole.view, part.view);
+  fake_.log.push_back("compute");
+  pending.wait();
+  pending.wait();
+  std::vector<std::string> expected = {"copy", "compute"};  // of a group of one
+  if (P > 1) {
+    expected = {"init " + std::to_string(r) + " of " + std::to_string(P),
+                "record on compute",
+                "nccl waits",
+                "reduce-scatter",
+                "record on nccl",
+                "compute",
+                "compute waits"};
+    if (r == 0) expected.insert(expected.begin(), "id");
+  }
+  EXPECT_EQ(fake_.log, expected);
+}
+
+TEST_F(Nccl, GroupsHaveTheirOwnCommunicatorsOnTheSameStream) {
+  auto world = make_world(60);
+  auto group = world->split(world->rank() % 2, -world->rank());
+  EXPECT_EQ(group->backend(), "nccl");
+  auto data = group->allocate<float>(1, "shardmark::test::data");
+  float expected = 0;
+  for (int r = world->rank() % 2; r < world->size(); r += 2) expected += static_cast<float>(r + 1);
+  data.view(0) = static_cast<float>(world->rank() + 1);
+  group->start_all_reduce(exec_, data.view).wait();
+  EXPECT_EQ(data.view(0), expected);
+  world->start_broadcast(exec_, data.view, 0).wait();
+  EXPECT_EQ(data.view(0), world->size() <= 2 ? 1.0F : 4.0F);
+  EXPECT_EQ(std::count(fake_.log.begin(), fake_.log.end(), "stream 1 -5"), 1);
+}
+
+TEST_F(Nccl, GivesUpWhatHangs) {
+  auto world = make_world(0.2);
+  if (world->size() == 1) GTEST_SKIP() << "a rank alone starts no collective";
+  auto data = world->allocate<float>(4 * world->size(), "shardmark::test::data");
+  fake_.hangs = true;
+  {
+    Pending pending = world->start_all_gather(exec_, data.view);
+    EXPECT_FALSE(pending.done());
+  }  // blocks until then
+  EXPECT_EQ(fake_.aborted, 1);
+  EXPECT_NE(failure_of(*world, data.view)
+                .find("NCCL: ncclAllGather of 4 fp32 a rank among " + std::to_string(world->size()) +
+                      " ranks did not end within 0.2"),
+            std::string::npos);
+  world.reset();
+  EXPECT_EQ(fake_.aborted, 1);
+  EXPECT_EQ(fake_.destroyed, 0);
+}
+
+TEST_F(Nccl, GivesUpWhatDoesNotComeAbout) {
+  auto world = make_world(0.2);
+  if (world->size() == 1) GTEST_SKIP() << "a rank alone starts no collective";
+  auto data = world->allocate<float>(world->size(), "shardmark::test::data");
+  fake_.slow_answers = 1 << 30;
+  EXPECT_NE(failure_of(*world, data.view).find("NCCL: ncclCommInitRankConfig among"), std::string::npos);
+  EXPECT_EQ(fake_.aborted, 1);
+}
+
+TEST_F(Nccl, AsynchronousErrorsAreThrownByTheNextCall) {
+  auto world = make_world(60);
+  if (world->size() == 1) GTEST_SKIP() << "a rank alone starts no collective";
+  auto data = world->allocate<float>(world->size(), "shardmark::test::data");
+  world->start_all_gather(exec_, data.view).wait();
+  world->barrier();
+  fake_.fails_later = true;
+  while (fake_.aborted == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(failure_of(*world, data.view),
+            "NCCL: asynchronous error: remote process exited or there was a network error");
+}
+
+TEST_F(Nccl, AnExceptionOnItsWayAborts) {
+  int size = 1;
+  try {
+    auto world = make_world(60);
+    size = world->size();
+    auto data = world->allocate<float>(size, "shardmark::test::data");
+    world->start_all_gather(exec_, data.view).wait();
+    throw std::runtime_error("elsewhere");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(fake_.aborted, size > 1 ? 1 : 0);
+  EXPECT_EQ(fake_.destroyed, 0);
+}
+
+}  // namespace
+}  // namespace shardmark
