@@ -53,7 +53,7 @@ ListId make_access(const std::string& path, MPI_Comm comm, const Options& option
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   const auto info = make_info(options.mpi_info);
   ListId access(SHARDMARK_HDF5(path, H5Pcreate(H5P_FILE_ACCESS)));
-  if (!(getenv("WA_SEC2") && comm == MPI_COMM_SELF)) SHARDMARK_HDF5(path, H5Pset_fapl_mpio(access.get(), comm, info.get()));
+  SHARDMARK_HDF5(path, H5Pset_fapl_mpio(access.get(), comm, info.get()));
   SHARDMARK_HDF5(path, H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18,
                                             virtual_datasets ? H5F_LIBVER_V110 : H5F_LIBVER_V18));
   if (options.alignment > 0)
