@@ -32,13 +32,14 @@ double from(T value) {
   }
 }
 
-// Both kinds of progress, with calls of the usual size and of at most 10 elements, so that everything is
-// split.
+// Both kinds of progress, direct and staged, with calls of the usual size and of at most 10 elements, so that
+// everything is split.
 std::vector<std::unique_ptr<Communicator>> communicators() {
   std::vector<std::unique_ptr<Communicator>> all;
   for (CommProgress progress : {CommProgress::wait, CommProgress::worker})
     for (std::size_t largest : {default_largest_count, std::size_t{10}})
-      all.push_back(make_world_communicator("mpi", {largest, progress}));
+      for (Staging staging : {Staging::automatic, Staging::always})
+        all.push_back(make_world_communicator("mpi", {largest, progress, staging}));
   return all;
 }
 

@@ -178,9 +178,13 @@ inline constexpr std::size_t default_largest_count = std::size_t{1} << 30;
 enum class CommProgress { wait, worker };
 inline constexpr std::array progress_names = {"wait", "worker"};
 
+/// Copies through host memory of what MPI can't read: where that is so, never, always.
+enum class Staging { automatic, never, always };
+
 struct CommOptions {
   std::size_t largest_count = default_largest_count;
   CommProgress progress = CommProgress::wait;
+  Staging staging = Staging::automatic;
   double timeout = 0;  ///< seconds after which NCCL gives a collective up; 0 = never
 };
 

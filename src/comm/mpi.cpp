@@ -10,7 +10,7 @@
 
 #include "comm/mpi_call.hpp"
 #include "comm/nccl.hpp"
-#include "core/runtime.hpp"
+#include "comm/staged.hpp"
 
 namespace shardmark {
 
@@ -281,7 +281,7 @@ std::unique_ptr<Communicator> make_world_communicator(const std::string& backend
   shared->fp16_sum = make_sum<fp16>();
   if (options.progress == CommProgress::worker) shared->worker.emplace();
   if (backend == "nccl") return make_nccl_world(std::move(shared), options.timeout);
-  return std::make_unique<MpiCommunicator>(MPI_Comm_f2c(Runtime::mpi_world()), std::move(shared));
+  return make_mpi_world(std::move(shared), options.staging);
 }
 
 }  // namespace shardmark

@@ -48,10 +48,6 @@ ncclDataType_t nccl_type(Dtype dtype) {
   throw EnvironmentError("NCCL: a dtype without an NCCL type");
 }
 
-char* at(void* data, std::size_t element, Dtype dtype) {
-  return static_cast<char*>(data) + element * size_of(dtype);
-}
-
 }  // namespace
 
 /// A collective that was enqueued. It holds `exec`, whose stream is to wait for it.
@@ -109,7 +105,7 @@ Pending NcclCommunicator::launch(const Exec& exec, const char* function, std::si
 
 Pending NcclCommunicator::all_gather(const Exec& exec, void* whole, std::size_t slice, Dtype dtype) {
   if (slice == 0 || size() == 1) return {};
-  const void* own = at(whole, rank() * slice, dtype);
+  const void* own = static_cast<char*>(whole) + rank() * slice * size_of(dtype);
   return launch(exec, "ncclAllGather", slice, dtype, [=](ncclComm_t comm, cudaStream_t stream) {
     return ncclAllGather(own, whole, slice, nccl_type(dtype), comm, stream);
   });

@@ -66,6 +66,8 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   std::string comm_backend;
   std::string comm_progress;  ///< "auto", "wait" or "worker"
+  Staging comm_staging = Staging::automatic;
+  bool comm_share_device = false;
   std::string output_dir;
 
   ActivationConfig activations() const { return {train.micro_batch, train.recompute_every, train.head_rows}; }

@@ -40,6 +40,7 @@ constexpr LabelClass label_classes[] = {
     {"::trainer::optimizer_", MemoryClass::optimizer},
     {"::gpt::", MemoryClass::activations},
     {"::mlp::", MemoryClass::activations},
+    {"::staged::", MemoryClass::communication},
 };
 
 void on_allocate(Kokkos_Profiling_SpaceHandle space, const char* label, const void* pointer,
