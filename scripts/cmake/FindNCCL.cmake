@@ -64,7 +64,8 @@ else()
     endforeach()
     string(SUBSTRING "${nccl_version}" 1 -1 nccl_version)
     if(nccl_version VERSION_LESS 2.14)  # non-blocking communicators
-      set(nccl_problem "NCCL ${nccl_version} in ${NCCL_INCLUDE_DIR} is too old: install 2.14 or newer, or give -DNCCL_ROOT=FOLDER")
+      set(nccl_problem "NCCL ${nccl_version} in ${NCCL_INCLUDE_DIR} is too old: install 2.14 or newer, or give \
+-DNCCL_ROOT=FOLDER")
     endif()
   endif()
 

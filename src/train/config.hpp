@@ -66,7 +66,7 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   std::string comm_backend;
   std::string comm_progress;  ///< "auto", "wait" or "worker"
-  Staging comm_staging = Staging::automatic;
+  CommOptions comm;  ///< all but the progress
   bool comm_share_device = false;
   std::string output_dir;
 

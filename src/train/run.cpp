@@ -379,10 +379,8 @@ ExitCode run_training(const RunOptions& options) {
   StopListener stop(*bootstrap, deadline);
   Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
-  CommOptions comm;
+  CommOptions comm = config.comm;
   comm.progress = resolve_progress(config.comm_progress, *bootstrap);
-  comm.staging = config.comm_staging;
-  comm.timeout = config.train.timeout;
   try {
     const auto world = make_world_communicator(config.comm_backend, comm);
     if (!config.comm_share_device)
