@@ -11,7 +11,7 @@ Installs what is missing (Debian and Ubuntu, as root or with sudo), configures, 
 A second run does only what is left to do and needs no network.
 
   --no-install  installs nothing: configures with what is there
-  --tests       also the tests and what they need: formatters and Python packages
+  --tests       also the tests and what they need: formatters, and Slurm for the tests of job scripts
   CMAKE OPTION  given to cmake, for example -DKokkos_ROOT=/opt/kokkos
 
 Environment: SHARDMARK_BUILD names another build folder; SHARDMARK_JOBS sets the number of compile jobs.
@@ -72,7 +72,13 @@ fi
 if [[ $tests == yes ]]; then
   needs+="
 clang-format : clang-format
-clang-tidy : clang-tidy"
+clang-tidy : clang-tidy
+shellcheck : shellcheck
+slurmctld : slurmctld
+slurmd : slurmd
+slurm-client : sbatch
+munge : munged
+iproute2 : ip"
 fi
 
 # Prints the first package of every need that nothing meets.

@@ -8,7 +8,7 @@ usage() {
 Usage: scripts/test.sh [CTEST OPTION…]
 
 Sets up, builds and runs all tests. Options go to ctest, for example -L style, -LE style, -R checkpoint, -V.
-Labels: unit, comm, training, checkpoint, cli, golden, slow, style, configure;
+Labels: unit, comm, training, checkpoint, cli, golden, slurm, slow, style, configure;
 `ctest --test-dir build --print-labels` lists all.
 Environment: SHARDMARK_BUILD names another build folder; CTEST_PARALLEL_LEVEL sets how many cores tests take.
 END

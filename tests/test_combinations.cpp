@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "all_pairs.hpp"
+#include "comm_worlds.hpp"
 #include "layers/gemm.hpp"
 #include "small_run.hpp"
 #include "train/ledger.hpp"
@@ -13,17 +14,18 @@
 namespace shardmark {
 namespace {
 
-const Communicator& world() {
-  static const Communicator* const communicator = make_world_communicator("mpi").release();  // outlives main
-  return *communicator;
+/// The same ranks on every back end, with and without a thread that communicates. They outlive main.
+const std::vector<Communicator*>& every_world() {
+  static const std::vector<Communicator*> all = [] {
+    std::vector<Communicator*> made;
+    for (CommProgress progress : {CommProgress::wait, CommProgress::worker})
+      for (auto& world : worlds(progress)) made.push_back(world.release());
+    return made;
+  }();
+  return all;
 }
-
-/// The same ranks, with a thread that communicates.
-const Communicator& world_with_worker() {
-  CommOptions options;
-  options.progress = CommProgress::worker;
-  static const Communicator* const communicator = make_world_communicator("mpi", options).release();
-  return *communicator;
+const Communicator& world() {
+  return *every_world().front();
 }
 
 using Overrides = std::vector<std::string>;
@@ -159,15 +161,14 @@ TEST(Combinations, AllPairsTrainAlikeAndKeepTheirAccounts) {
   for (const Factor& factor : factors()) counts.push_back(factor.values.size());
   const auto rows = all_pairs(counts, is_valid);
   EXPECT_GE(rows.size(), 30u);
-  bool with_worker = false;
+  std::size_t turn = 0;
   for (const auto& row : rows) {
     const Overrides overrides = overrides_of(row);
     SCOPED_TRACE(describe(overrides));
     const PrecisionConfig precision = small_config(overrides).precision;
     const bool small = size_of(precision.param) == 2;
     choose_gemm(precision.param, small ? "emulated" : "auto");
-    with_worker = !with_worker;
-    const Communicator& ranks = with_worker ? world_with_worker() : world();
+    const Communicator& ranks = *every_world()[turn++ % every_world().size()];
     with_precision(precision, [&]<class T, class G>() { expect_right_run<T, G>(ranks, overrides); });
     if (testing::Test::HasFatalFailure()) return;
   }

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "comm/communicator.hpp"
 #include "comm/mesh.hpp"
+#include "comm_worlds.hpp"
 
 namespace shardmark {
 namespace {
@@ -32,14 +32,13 @@ double from(T value) {
   }
 }
 
-// Both kinds of progress, direct and staged, with calls of the usual size and of at most 10 elements, so that
-// everything is split.
+// All back ends with both kinds of progress, and MPI calls of the usual size and of at most 10 elements, so
+// that everything is split.
 std::vector<std::unique_ptr<Communicator>> communicators() {
   std::vector<std::unique_ptr<Communicator>> all;
   for (CommProgress progress : {CommProgress::wait, CommProgress::worker})
     for (std::size_t largest : {default_largest_count, std::size_t{10}})
-      for (Staging staging : {Staging::automatic, Staging::always})
-        all.push_back(make_world_communicator("mpi", {largest, progress, staging}));
+      for (auto& world : worlds(progress, largest)) all.push_back(std::move(world));
   return all;
 }
 
@@ -130,12 +129,13 @@ TYPED_TEST(Collectives, AllReduceAndBroadcast) {
 
 // 258 + 1 = 259 lies halfway between two bf16 values, and the even one is 260. Truncation would give 258.
 TEST(SmallFloatSum, RoundsToNearestEven) {
-  auto comm = make_world_communicator("mpi");
-  const Exec exec{};
-  auto buffer = comm->allocate<bf16>(1, "shardmark::test::data");
-  fill(buffer.view, [&](std::size_t) { return comm->rank() == 0 ? 258.0 : comm->rank() == 1 ? 1.0 : 0.0; });
-  comm->start_all_reduce(exec, buffer.view).wait();
-  EXPECT_EQ(read(buffer.view)[0], comm->size() == 1 ? 258.0 : 260.0);
+  for (auto& comm : communicators()) {
+    const Exec exec{};
+    auto buffer = comm->allocate<bf16>(1, "shardmark::test::data");
+    fill(buffer.view, [&](std::size_t) { return comm->rank() == 0 ? 258.0 : comm->rank() == 1 ? 1.0 : 0.0; });
+    comm->start_all_reduce(exec, buffer.view).wait();
+    EXPECT_EQ(read(buffer.view)[0], comm->size() == 1 ? 258.0 : 260.0);
+  }
 }
 
 TEST(Traffic, CountsCallsAndBytesThatLeaveTheRank) {

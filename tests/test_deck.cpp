@@ -63,7 +63,7 @@ TEST(Deck, ErrorsNameFileLineKeyAndValidValues) {
        "d.toml:3: precision.reduce = 'fp64': with precision.param = fp32 it must be auto, bf16 or fp32"},
       {"[precision]\nparam = \"fp8\"\n", "is not one of \"fp32\", \"fp64\""},
       {"[data]\nkind = \"teacher\"\n", "d.toml:2: data.kind = 'teacher': needs model.kind = \"mlp\""},
-      {"[comm]\nbackend = \"gloo\"\n", "d.toml:2: comm.backend = 'gloo': is not one of \"mpi\""},
+      {"[comm]\nbackend = \"gloo\"\n", "d.toml:2: comm.backend = 'gloo': is not one of \"auto\", \"mpi\""},
   };
   for (const Case& c : cases)
     EXPECT_NE(error_of_deck(c.text).find(c.error), std::string::npos)

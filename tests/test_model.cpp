@@ -296,6 +296,33 @@ TEST(Mlp, TermsAndFlops) {
   EXPECT_DOUBLE_EQ(spec.units[1].parameters[0].init.standard_deviation, std::sqrt(2.0 / 7));
 }
 
+double flops_of(const std::vector<ProductShape>& products, bool in_attention) {
+  double flops = 0;
+  for (const ProductShape& product : products)
+    if (product.batched == in_attention) flops += product.times * product.flops();
+  return flops;
+}
+
+// The products that benchmarks time are those that the model counts. Attention's are tiles, which take the
+// masked corner of their last keys along; recomputed blocks have all of their forward products but the last.
+TEST(Products, AddUpToTheModelsFlops) {
+  ModelConfig config = gpt_config(true);
+  config.layers = 3;
+  config.context = 512;
+  const std::size_t samples = 2;
+  const double n = samples * 512.0, c = 12, blocks = 12 * 3 * c * c, head = 11 * c;
+  const auto all = product_shapes(config, {samples, 0, 512});
+  EXPECT_DOUBLE_EQ(flops_of(all, false), n * 6 * (blocks + head));
+  const double attention = describe_model(config).flops_per_sample * samples - n * 6 * (blocks + head);
+  // 2 of 7 products more than the model's 6: scores are computed again in the backward pass.
+  EXPECT_NEAR(flops_of(all, true), attention * 7 / 6, 0.15 * attention);
+  const auto again = product_shapes(config, {samples, 2, 512});
+  EXPECT_DOUBLE_EQ(flops_of(again, false) - flops_of(all, false), n * 2 * 2 * 8 * c * c);
+
+  const auto mlp = product_shapes(mlp_config({5, 7, 3}), {4, 0, 512});
+  EXPECT_DOUBLE_EQ(flops_of(mlp, false), 4 * (6 * (5 * 7 + 7 * 3) - 2 * 5 * 7));
+}
+
 void expect_deck_error(const ModelConfig& config, std::size_t batch, const std::string& message) {
   try {
     make_model<float>(config, {batch, 0, 512});

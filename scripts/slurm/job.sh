@@ -16,7 +16,8 @@
 # Variables, from the environment or site.conf:
 #   OUTPUT            folder of the run, on a file system that all nodes share (runs/NAME-JOB); array tasks get a folder
 #                     each in it
-#   LAUNCHER          srun (default) or mpirun; LAUNCHER_FLAGS: more options of it, in place of the default binding
+#   LAUNCHER          srun (default), or mpirun (Open MPI's, which passes SIGUSR1 on)
+#   LAUNCHER_FLAGS    more options of it, in place of the default binding
 #   MAX_LINKS         20
 #   SHARDMARK_PROGRAM, SHARDMARK_TOP, SHARDMARK_SITE   build/shardmark; the project's folder; its site.conf
 
@@ -38,7 +39,7 @@ output+=${SLURM_ARRAY_TASK_ID:+/repeat_$SLURM_ARRAY_TASK_ID}
 
 # Starts the ranks of this job, and becomes the launcher.
 launch() {
-  local flags=() cores=${SLURM_CPUS_PER_TASK:-1}
+  local flags=() blocking=() cores=${SLURM_CPUS_PER_TASK:-1}
   local ranks=$((SLURM_JOB_NUM_NODES * ${SLURM_NTASKS_PER_NODE:-1}))
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cores} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
   export OMP_PLACES=${OMP_PLACES:-cores}
@@ -48,11 +49,14 @@ launch() {
       exec srun --ntasks="$ranks" --cpus-per-task="$cores" ${flags[@]+"${flags[@]}"} "$@"
       ;;
     mpirun)
-      # When mpirun itself gets SIGTERM it passes that on, and kills after so many seconds, which a save needs: one
-      # second unless told.
-      export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-25}
+      # Slurm sends SIGTERM to all processes of a job that it ends. Open MPI's mpirun and its daemons would kill the
+      # ranks a second later, in the middle of a save: they start with that signal blocked, and end with the ranks.
+      if env --block-signal=TERM true 2>/dev/null; then
+        export OMPI_MCA_orte_launch_agent="env --block-signal=TERM orted"
+        blocking=(env --block-signal=TERM)
+      fi
       read -ra flags <<<"${LAUNCHER_FLAGS---bind-to core --map-by slot:PE=$cores}"
-      exec mpirun -n "$ranks" ${flags[@]+"${flags[@]}"} "$@"
+      exec ${blocking[@]+"${blocking[@]}"} mpirun -n "$ranks" ${flags[@]+"${flags[@]}"} "$@"
       ;;
     *)
       say "LAUNCHER=$LAUNCHER is unknown; valid: srun, mpirun"

@@ -40,8 +40,8 @@ struct CommBuffer {
 
 /// A group of ranks that compute together. The typed functions are the contract; a back end implements the
 /// untyped ones below them. Every rank of the group makes the same calls in the same order with the same
-/// sizes. Counts are 64-bit; a count of zero is a call that does nothing. Any failure throws
-/// EnvironmentError.
+/// sizes; waits are calls too. Counts are 64-bit; a count of zero is a call that does nothing. Any failure
+/// throws EnvironmentError.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -58,7 +58,9 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(int color, int key) const = 0;
   virtual void barrier() const = 0;
 
-  /// n elements that the collectives below may use. Collective. Not initialised.
+  /// n elements that the collectives below may use. Collective, and so is giving them back. Not initialised.
+  /// Groups within this one may use them too. Buffers of a collective, or what they are slices of, come from
+  /// here on all of its ranks or on none; others cost an extra copy on some back ends.
   /// `label` is "shardmark::<file>::<what>".
   template <class T>
   CommBuffer<T> allocate(std::size_t n, const std::string& label) {
@@ -185,11 +187,21 @@ struct CommOptions {
   std::size_t largest_count = default_largest_count;
   CommProgress progress = CommProgress::wait;
   Staging staging = Staging::automatic;
-  double timeout = 0;  ///< seconds after which NCCL gives a collective up; 0 = never
+  int ranks_per_node = 0;  ///< above 0, nodes count as several of at most so many ranks each: for tests
+  double timeout = 0;      ///< seconds after which NCCL gives a collective up; 0 = never
 };
 
-/// All ranks of the job. `backend` is one of comm_backends(). Groups split from it have the same options, and
-/// share its worker.
+/// All ranks of the job. `backend` is one of comm_backends(); Staging::always goes with mpi only.
+///   mpi   the MPI library's collectives, staged where CommOptions say so; EnvironmentError where MPI does
+///   not
+///         read the memory and staging is never
+///   node  direct loads and stores inside a node, MPI across nodes ([Note: Node back end]). Groups of which
+///         each node has equally many ranks, at least two, have it; the others have mpi. DeckError where no
+///         two ranks of the job share a node, and on builds for a device.
+///   nccl  NCCL on CUDA builds with NCCL and a device a rank; else a DeckError
+///   auto  node where it is possible
+/// backend() of a group tells what it has. Groups split from it have the same options, and share its worker.
+/// Collective.
 std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
                                                       const CommOptions& options = {});
 /// The words of comm.backend, the same in every build; to make one that this build lacks is a DeckError.

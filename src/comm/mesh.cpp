@@ -36,6 +36,7 @@ Mesh make_mesh(const Communicator& world, int shard_size) {
   mesh.replica = world.rank() / shard_size;
   mesh.shard_group = world.split(mesh.replica, mesh.shard);
   mesh.replica_group = world.split(mesh.shard, mesh.replica);
+  mesh.everyone = world.split(0, world.rank());
   return mesh;
 }
 

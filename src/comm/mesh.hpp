@@ -19,6 +19,7 @@ struct Mesh {
   int replica = 0;     ///< this rank's place in its replica group
   std::unique_ptr<Communicator> shard_group;
   std::unique_ptr<Communicator> replica_group;
+  std::unique_ptr<Communicator> everyone;  ///< all P ranks: what it allocates is for both groups
 };
 
 /// Shard sizes that `ranks` allows: its divisors, in order.

@@ -2,19 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "comm/mpi_call.hpp"
-#include "comm/nccl.hpp"
-#include "comm/staged.hpp"
+#include "comm/node_layout.hpp"
 
 namespace shardmark {
-
-namespace {
 
 MPI_Datatype mpi_type(Dtype dtype) {
   switch (dtype) {
@@ -35,19 +31,17 @@ MPI_Datatype mpi_type(Dtype dtype) {
   throw EnvironmentError("MPI: a dtype without an MPI type");
 }
 
-template <class Small>
-void add_small_floats(void* in, void* inout, int* count, MPI_Datatype*) {
-  const auto* a = static_cast<const Small*>(in);
-  auto* b = static_cast<Small*>(inout);
-  for (int i = 0; i < *count; ++i) b[i] = Small::from(a[i].to_float() + b[i].to_float());
+Handle<MpiTypeTraits> strided_chunk(int count, std::size_t slice, Dtype dtype) {
+  MPI_Datatype chunk, strided;
+  SHARDMARK_MPI(MPI_Type_contiguous(count, mpi_type(dtype), &chunk));
+  const Handle<MpiTypeTraits> chunk_owner(chunk);
+  SHARDMARK_MPI(MPI_Type_create_resized(chunk, 0, static_cast<MPI_Aint>(slice * size_of(dtype)), &strided));
+  Handle<MpiTypeTraits> owner(strided);
+  SHARDMARK_MPI(MPI_Type_commit(&strided));
+  return owner;
 }
 
-template <class Small>
-Handle<MpiOpTraits> make_sum() {
-  MPI_Op op;
-  SHARDMARK_MPI(MPI_Op_create(&add_small_floats<Small>, /*commute=*/1, &op));
-  return Handle<MpiOpTraits>(op);
-}
+namespace {
 
 Handle<MpiCommTraits> duplicate(MPI_Comm comm, const char* name) {
   MPI_Comm copy;
@@ -56,10 +50,6 @@ Handle<MpiCommTraits> duplicate(MPI_Comm comm, const char* name) {
   SHARDMARK_MPI(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
   SHARDMARK_MPI(MPI_Comm_set_name(copy, name));
   return owner;
-}
-
-char* at(void* data, std::size_t element, Dtype dtype) {
-  return static_cast<char*>(data) + element * size_of(dtype);
 }
 
 }  // namespace
@@ -126,11 +116,8 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, std::shared_ptr<MpiShared> share
 }
 
 int MpiCommunicator::ranks_on_node() const {
-  MPI_Comm node;
-  SHARDMARK_MPI(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node));
-  const Handle<MpiCommTraits> owner(node);
   int size = 0;
-  SHARDMARK_MPI(MPI_Comm_size(node, &size));
+  SHARDMARK_MPI(MPI_Comm_size(node_part(comm_.get(), *shared_).get(), &size));
   return size;
 }
 
@@ -138,7 +125,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) const {
   MPI_Comm part;
   SHARDMARK_MPI(MPI_Comm_split(comm_.get(), color, key, &part));
   const Handle<MpiCommTraits> owner(part);
-  return std::make_unique<MpiCommunicator>(part, shared_);
+  return make_group(part, shared_);
 }
 
 void MpiCommunicator::barrier() const {
@@ -166,13 +153,6 @@ std::shared_ptr<void> MpiCommunicator::allocate_bytes(std::size_t bytes, const s
   return {memory, memory->data()};
 }
 
-template <class F>
-void MpiCommunicator::in_chunks(std::size_t n, F f) const {
-  const std::size_t largest = shared_->largest_count;
-  for (std::size_t begin = 0; begin < n; begin += largest)
-    f(begin, static_cast<int>(std::min(largest, n - begin)));
-}
-
 MPI_Op MpiCommunicator::op_of(Dtype dtype, Reduction op) const {
   const bool small = dtype == Dtype::bf16 || dtype == Dtype::fp16;
   if (op == Reduction::max) {
@@ -191,16 +171,9 @@ Pending MpiCommunicator::all_gather(const Exec&, void* whole, std::size_t slice,
   if (slice == 0 || size_ == 1) return {};
   return start([=, this](Requests& requests) {
     in_chunks(slice, [&](std::size_t begin, int count) {
-      // One element of this type is a rank's chunk, and the next rank's lies a whole slice further.
-      MPI_Datatype chunk, strided;
-      SHARDMARK_MPI(MPI_Type_contiguous(count, mpi_type(dtype), &chunk));
-      const Handle<MpiTypeTraits> chunk_owner(chunk);
-      SHARDMARK_MPI(
-          MPI_Type_create_resized(chunk, 0, static_cast<MPI_Aint>(slice * size_of(dtype)), &strided));
-      const Handle<MpiTypeTraits> strided_owner(strided);
-      SHARDMARK_MPI(MPI_Type_commit(&strided));
-      SHARDMARK_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, at(whole, begin, dtype), 1, strided,
-                                   data_.get(), requests.add()));
+      const auto strided = strided_chunk(count, slice, dtype);
+      SHARDMARK_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, at(whole, begin, dtype), 1,
+                                   strided.get(), data_.get(), requests.add()));
     });
   });
 }
@@ -265,23 +238,6 @@ void MpiCommunicator::host_all_reduce_bytes(void* data, std::size_t n, Dtype dty
     SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, at(data, begin, dtype), count, mpi_type(dtype),
                                 op_of(dtype, op), comm_.get()));
   });
-}
-
-std::vector<std::string> comm_backends() {
-  return {"mpi", "nccl"};
-}
-
-std::unique_ptr<Communicator> make_world_communicator(const std::string& backend,
-                                                      const CommOptions& options) {
-  if (backend != "mpi" && backend != "nccl")
-    throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: mpi, nccl");
-  auto shared = std::make_shared<MpiShared>();
-  shared->largest_count = options.largest_count;
-  shared->bf16_sum = make_sum<bf16>();
-  shared->fp16_sum = make_sum<fp16>();
-  if (options.progress == CommProgress::worker) shared->worker.emplace();
-  if (backend == "nccl") return make_nccl_world(std::move(shared), options.timeout);
-  return make_mpi_world(std::move(shared), options.staging);
 }
 
 }  // namespace shardmark

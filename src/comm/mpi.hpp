@@ -4,11 +4,13 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "comm/communicator.hpp"
 #include "comm/progress_worker.hpp"
+#include "comm/shared_window.hpp"
 #include "core/handle.hpp"
 
 namespace shardmark {
@@ -33,8 +35,22 @@ struct MpiTypeTraits {
 struct MpiShared {
   std::size_t largest_count = default_largest_count;
   Handle<MpiOpTraits> bf16_sum, fp16_sum;  ///< each addition in float, rounded once
-  std::optional<ProgressWorker> worker;    ///< none: MPI makes progress as it likes
+  std::optional<ProgressWorker> worker;    ///< none: the main thread makes progress
+  int world_rank = 0;
+  int virtual_node = -1;                   ///< of this rank; -1: nodes are as they are
+  std::unique_ptr<SharedWindows> windows;  ///< none: no group has the node back end
 };
+
+/// The group of the ranks of `comm`, on the back end that fits it. Collective.
+std::unique_ptr<Communicator> make_group(MPI_Comm comm, std::shared_ptr<MpiShared> shared);
+
+MPI_Datatype mpi_type(Dtype dtype);
+/// `count` elements as one that ends where the next rank's slice begins: for gathers of parts of slices.
+Handle<MpiTypeTraits> strided_chunk(int count, std::size_t slice, Dtype dtype);
+/// Element `element` of `data`.
+inline char* at(void* data, std::size_t element, Dtype dtype) {
+  return static_cast<char*>(data) + element * size_of(dtype);
+}
 
 /// The communicator on MPI's non-blocking collectives. Buffers must be memory that this MPI can read.
 /// Collectives of Views run on one MPI communicator ("shardmark data"), everything else on another
@@ -63,15 +79,21 @@ class MpiCommunicator : public Communicator {
   Pending broadcast(const Exec&, void* data, std::size_t n, Dtype, int root) override;
   void host_all_reduce_bytes(void* data, std::size_t n, Dtype, Reduction) const override;
 
+  /// Calls f(begin, count) for ranges of at most largest_count elements that cover [0, n).
+  template <class F>
+  void in_chunks(std::size_t n, F f) const {
+    const std::size_t largest = shared_->largest_count;
+    for (std::size_t begin = 0; begin < n; begin += largest)
+      f(begin, static_cast<int>(std::min(largest, n - begin)));
+  }
+  MPI_Op op_of(Dtype dtype, Reduction op) const;
+  const std::shared_ptr<MpiShared>& shared() const { return shared_; }
+
  private:
   struct Requests;
   /// Calls issue(Requests&), which makes non-blocking MPI calls, here or in the worker.
   template <class Issue>
   Pending start(Issue issue);
-  /// Calls f(begin, count) for ranges of at most largest_count elements that cover [0, n).
-  template <class F>
-  void in_chunks(std::size_t n, F f) const;
-  MPI_Op op_of(Dtype dtype, Reduction op) const;
 
   std::shared_ptr<MpiShared> shared_;
   Handle<MpiCommTraits> comm_, data_;

@@ -51,4 +51,19 @@ std::vector<Segment> make_segments(const std::vector<Parameter>& parameters, con
   return segments;
 }
 
+std::vector<Segment> part_of_replica(const std::vector<Segment>& segments, const UnitLayout& layout,
+                                     std::size_t replica, std::size_t replicas) {
+  const std::size_t part_begin = layout.slice * replica / replicas;
+  const std::size_t part_end = layout.slice * (replica + 1) / replicas;
+  std::vector<Segment> part;
+  for (const Segment& segment : segments) {
+    const std::size_t begin = std::max(segment.offset, part_begin);
+    const std::size_t end = std::min(segment.offset + segment.size(), part_end);
+    if (begin >= end) continue;
+    const std::size_t first = segment.begin + (begin - segment.offset);
+    part.push_back({segment.parameter, first, first + (end - begin), begin, segment.decay});
+  }
+  return part;
+}
+
 }  // namespace shardmark

@@ -43,4 +43,9 @@ std::vector<std::pair<std::size_t, std::size_t>> padding_of(const std::vector<Pa
 std::vector<Segment> make_segments(const std::vector<Parameter>& parameters, const UnitLayout& layout,
                                    std::size_t shard);
 
+/// Of a shard's segments the part that replica r of R saves: every element is in that of one replica, and
+/// each has at most slice / R elements, rounded up.
+std::vector<Segment> part_of_replica(const std::vector<Segment>& segments, const UnitLayout& layout,
+                                     std::size_t replica, std::size_t replicas);
+
 }  // namespace shardmark

@@ -101,6 +101,10 @@ struct AttentionScratch {
 
 }  // namespace
 
+std::size_t attention_tile_rows(const AttentionShape& shape) {
+  return std::min(tile_rows, shape.tokens);
+}
+
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape) {
   return is_wide<T> ? 2 * tile_size(shape) : 3 * tile_size(shape) + 2 * key_gradient_size(shape);

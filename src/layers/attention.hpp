@@ -20,6 +20,9 @@ struct AttentionShape {
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape);
 
+/// Query rows of a tile, see [Note: Attention tiles].
+std::size_t attention_tile_rows(const AttentionShape& shape);
+
 /// Causal multi-head attention (Vaswani et al. 2017): out = softmax(Q K^T / sqrt(C / H)) V for each head,
 /// where token t sees tokens 0..t. qkv (B T, 3C): columns Q, K, V, each H heads of C / H; out (B T, C).
 /// log_sums (B H T): the logarithm of each row's softmax denominator, for the backward pass.

@@ -78,4 +78,37 @@ ActivationBytes gpt_activation_bytes(const ModelConfig& config, const Activation
   return result;
 }
 
+/// Attention goes by tiles of query rows against the keys up to the tile's last row; here they stand for one
+/// tile of half the keys, which is their mean.
+std::vector<ProductShape> gpt_products(const ModelConfig& config, const ActivationConfig& activations) {
+  const std::size_t n = activations.micro_batch * config.context, c = config.width, v = config.vocab;
+  const double l = static_cast<double>(config.layers);
+  const std::size_t k = activations.recompute_every;
+  const double again = k == 0 ? 0 : static_cast<double>((config.layers + k - 1) / k);
+  std::vector<ProductShape> products;
+  const auto add = [&](const std::string& name, std::size_t rows, std::size_t inputs, std::size_t outputs,
+                       double forward, double backward) {
+    for (ProductShape& product : linear_products(name, rows, inputs, outputs, forward, backward))
+      products.push_back(std::move(product));
+  };
+  add("c_attn", n, c, 3 * c, l + again, l);
+  add("attn.c_proj", n, c, c, l + again, l);
+  add("c_fc", n, c, 4 * c, l + again, l);
+  add("mlp.c_proj", n, 4 * c, c, l, l);
+  const std::size_t rows = std::min(n, activations.head_rows);
+  add("head", rows, c, v, static_cast<double>(n) / static_cast<double>(rows),
+      static_cast<double>(n) / static_cast<double>(rows));
+
+  const AttentionShape shape{activations.micro_batch, config.context, config.heads, config.width};
+  const std::size_t tile = attention_tile_rows(shape), d = c / config.heads;
+  const std::size_t tiles = (config.context + tile - 1) / tile, keys = (config.context + tile) / 2;
+  const double heads = static_cast<double>(activations.micro_batch * config.heads * tiles);
+  const double forward = (l + again) * heads, backward = l * heads;
+  // Scores and values forward; scores again, and the gradients of p, q, k and v backward.
+  products.push_back({"attention scores", false, true, tile, keys, d, forward + 2 * backward, true, true});
+  products.push_back({"attention values", false, false, tile, d, keys, forward + backward, false, true});
+  products.push_back({"attention key gradients", true, false, keys, d, tile, 2 * backward, true, true});
+  return products;
+}
+
 }  // namespace shardmark

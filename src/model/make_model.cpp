@@ -40,9 +40,10 @@ struct Kind {
   void (*check)(const ModelConfig&);
   ModelSpec (*describe)(const ModelConfig&);
   ActivationBytes (*bytes)(const ModelConfig&, const ActivationConfig&, std::size_t, std::size_t);
+  std::vector<ProductShape> (*products)(const ModelConfig&, const ActivationConfig&);
 };
-constexpr Kind kinds[] = {{"gpt", check_gpt, describe_gpt, gpt_activation_bytes},
-                          {"mlp", check_mlp, describe_mlp, mlp_activation_bytes}};
+constexpr Kind kinds[] = {{"gpt", check_gpt, describe_gpt, gpt_activation_bytes, gpt_products},
+                          {"mlp", check_mlp, describe_mlp, mlp_activation_bytes, mlp_products}};
 
 const Kind& checked_kind(const ModelConfig& config) {
   std::string names;
@@ -65,6 +66,21 @@ ModelSpec describe_model(const ModelConfig& config) {
 ActivationBytes activation_bytes(const ModelConfig& config, const ActivationConfig& activations,
                                  std::size_t bytes, std::size_t wide_bytes) {
   return checked_kind(config).bytes(config, activations, bytes, wide_bytes);
+}
+
+std::vector<ProductShape> product_shapes(const ModelConfig& config, const ActivationConfig& activations) {
+  return checked_kind(config).products(config, activations);
+}
+
+std::vector<ProductShape> linear_products(const std::string& name, std::size_t n, std::size_t inputs,
+                                          std::size_t outputs, double forward, double backward,
+                                          bool with_input_gradient) {
+  std::vector<ProductShape> products = {
+      {name + " forward", false, true, n, outputs, inputs, forward},
+      {name + " weight gradient", true, false, outputs, inputs, n, backward}};
+  if (with_input_gradient)
+    products.push_back({name + " input gradient", false, false, n, inputs, outputs, backward});
+  return products;
 }
 
 template <class T, class G>

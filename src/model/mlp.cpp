@@ -119,6 +119,15 @@ ActivationBytes mlp_activation_bytes(const ModelConfig& config, const Activation
   return {activations.micro_batch * width * bytes, 0};
 }
 
+std::vector<ProductShape> mlp_products(const ModelConfig& config, const ActivationConfig& activations) {
+  std::vector<ProductShape> products;
+  for (std::size_t i = 0; i + 1 < config.sizes.size(); ++i)
+    for (ProductShape& product : linear_products("layers." + std::to_string(i), activations.micro_batch,
+                                                 config.sizes[i], config.sizes[i + 1], 1, 1, i > 0))
+      products.push_back(std::move(product));
+  return products;
+}
+
 template <class T, class G>
 std::unique_ptr<Model<T, G>> make_mlp(const ModelConfig& config, const ActivationConfig& activations) {
   return std::make_unique<Mlp<T, G>>(config.sizes, activations.micro_batch);

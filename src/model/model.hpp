@@ -105,6 +105,23 @@ struct ActivationBytes {
   std::uint64_t logits = 0;
 };
 
+/// A matrix product of a model: C (m, n) = op(A) op(B), summed over k.
+struct ProductShape {
+  std::string name;  ///< "c_fc forward", "attention scores", …
+  bool transpose_a, transpose_b;
+  std::size_t m, n, k;
+  double times;          ///< that a full micro-batch needs it, forward and backward
+  bool wide = false;     ///< C is of Wide<T>, else of T or G
+  bool batched = false;  ///< one of the small ones inside attention
+
+  double flops() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+};
+
+/// The products of one full micro-batch, the recomputed ones included.
+std::vector<ProductShape> product_shapes(const ModelConfig& config, const ActivationConfig& activations);
+
 /// Units, stages and costs. Throws DeckError where the config makes no sense.
 ModelSpec describe_model(const ModelConfig& config);
 

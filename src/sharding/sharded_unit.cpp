@@ -51,8 +51,10 @@ ShardedUnit<T, G>::ShardedUnit(const std::vector<Parameter>& parameters, const S
   } else if constexpr (!cast) {
     masters_.emplace(own_slice(whole_parameters_));
   }
-  gradient_memory_ = comm.allocate<G>(gradients_whole_ ? layout_.total : layout_.slice,
-                                      "shardmark::sharded_unit::gradients");
+  // The replica group sums them too.
+  Communicator& gradient_owner = mesh_.replicas > 1 ? *mesh_.everyone : comm;
+  gradient_memory_ = gradient_owner.allocate<G>(gradients_whole_ ? layout_.total : layout_.slice,
+                                                "shardmark::sharded_unit::gradients");
   if (gradients_whole_) whole_gradients_ = gradient_memory_.view;
   gradient_shard_ = gradients_whole_ ? own_slice(whole_gradients_) : gradient_memory_.view;
   // A shard group of one has no copy and no collective: its shards are the unit.

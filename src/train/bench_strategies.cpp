@@ -114,8 +114,8 @@ void write_json(const std::string& path, const std::vector<Row>& rows, int ranks
 }  // namespace
 
 ExitCode bench_strategies(const BenchStrategiesOptions& options) {
-  const auto world = make_world_communicator("mpi");
-  const DeckSource source = read_deck(*world, options.deck, options.overrides);
+  const auto bootstrap = make_world_communicator("mpi");
+  const DeckSource source = read_deck(*bootstrap, options.deck, options.overrides);
   std::vector<Row> rows;
   std::vector<RunConfig> configs;
   for (const Strategy& strategy : strategies) {
@@ -130,6 +130,7 @@ ExitCode bench_strategies(const BenchStrategiesOptions& options) {
     rows.back().strategy = strategy.name;
   }
   const RunConfig& first = configs.front();
+  const auto world = make_world_communicator(first.comm_backend);
   choose_gemm(first.precision.param, first.precision.gemm);
   const auto dataset = make_dataset(first.data, sample_shape(first.model), first.train.seed);
   with_precision(first.precision, [&]<class T, class G>() {
@@ -140,13 +141,13 @@ ExitCode bench_strategies(const BenchStrategiesOptions& options) {
   const double terms =
       dataset->has_tokens() ? static_cast<double>(describe_model(first.model).terms_per_sample) : 1.0;
   const double items = terms * static_cast<double>(first.train.global_batch);
+  const int chosen = configs.back().parallel.shard_size, on_node = world->ranks_on_node();
   world->agree([&] {
     if (world->rank() != 0) return;
-    fmt::print(
-        "{} ranks, {}, rank 0, medians of {} steps in {} turns; hybrid shards over {} ranks\n{}",
-        world->size(), name_of(first.precision.param), options.steps * options.rounds, options.rounds,
-        configs.back().parallel.shard_size == 0 ? world->ranks_on_node() : configs.back().parallel.shard_size,
-        table(rows, items, dataset->has_tokens() ? "tokens" : "samples"));
+    fmt::print("{} ranks, {}, rank 0, medians of {} steps in {} turns; hybrid shards over {} ranks\n{}",
+               world->size(), name_of(first.precision.param), options.steps * options.rounds, options.rounds,
+               chosen == 0 ? on_node : chosen,
+               table(rows, items, dataset->has_tokens() ? "tokens" : "samples"));
     if (!options.json.empty()) write_json(options.json, rows, world->size(), items);
   });
   return ExitCode::success;

@@ -108,6 +108,7 @@ CheckpointConfig read_checkpoint(Deck& deck) {
   config.every = deck.count("checkpoint.every", 0);
   config.at_start = deck.boolean("checkpoint.at_start", false);
   config.keep = deck.count("checkpoint.keep", 2);
+  config.async = deck.boolean("checkpoint.async", false);
   checkpoint::Options& options = config.options;
   const std::string layout = deck.choice("checkpoint.layout", "shared_file",
                                          {checkpoint::layout_names.begin(), checkpoint::layout_names.end()});
@@ -136,7 +137,7 @@ RunConfig read_run_config(Deck& deck) {
   run.data = read_data(deck);
   run.train = read_train(deck);
   run.checkpoint = read_checkpoint(deck);
-  run.comm_backend = deck.choice("comm.backend", "mpi", comm_backends());
+  run.comm_backend = deck.choice("comm.backend", "auto", comm_backends());
   run.comm_progress = deck.choice("comm.progress", "auto", {"auto", "wait", "worker"});
   const std::string staging = deck.choice("comm.staging", "auto", {"auto", "never", "always"});
   run.comm.staging = staging == "auto"    ? Staging::automatic

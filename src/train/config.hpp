@@ -51,6 +51,7 @@ struct CheckpointConfig {
   std::uint64_t every = 0;  ///< steps between saves and at the end, 0 = none
   bool at_start = false;    ///< also step 0
   std::size_t keep = 0;     ///< newest files kept, 0 = all
+  bool async = false;       ///< a thread writes a snapshot while training goes on
   checkpoint::Options options;
 };
 
@@ -66,7 +67,7 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   std::string comm_backend;
   std::string comm_progress;  ///< "auto", "wait" or "worker"
-  CommOptions comm;  ///< all but the progress
+  CommOptions comm;           ///< all but the progress
   bool comm_share_device = false;
   std::string output_dir;
 

@@ -40,6 +40,7 @@ constexpr LabelClass label_classes[] = {
     {"::trainer::optimizer_", MemoryClass::optimizer},
     {"::gpt::", MemoryClass::activations},
     {"::mlp::", MemoryClass::activations},
+    {"::node::", MemoryClass::communication},
     {"::staged::", MemoryClass::communication},
 };
 

@@ -39,20 +39,21 @@ void require_shared(const Communicator& world, const std::string& path) {
   });
   token = world.host_broadcast(token, 0);
   const Stopwatch watch;
-  while (content_of(file) != token && watch.seconds() < 5)
+  bool seen = false;
+  while (!(seen = content_of(file) == token) && watch.seconds() < 5)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  world.barrier();
+  std::error_code ignored;
+  if (world.rank() == 0) std::filesystem::remove(file, ignored);
   world.agree([&] {
-    if (content_of(file) == token) return;
+    if (seen) return;
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     throw EnvironmentError(
         fmt::format("{}: rank {} on host {} does not see what rank 0 wrote there; output.dir and "
-                    "checkpoint.dir must lie on "
-                    "a file system that all nodes share",
+                    "checkpoint.dir must lie on a file system that all nodes share",
                     path, world.rank(), host));
   });
-  std::error_code ignored;
-  if (world.rank() == 0) std::filesystem::remove(file, ignored);
 }
 
 }  // namespace

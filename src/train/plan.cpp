@@ -74,6 +74,17 @@ Slots slots_of(const Plan& plan, const ParallelConfig& parallel, bool root) {
 
 }  // namespace
 
+std::size_t snapshot_elements(const RunConfig& config, const Plan& plan) {
+  const std::size_t states = state_names(config.optimizer).size();
+  const Offload offload = config.parallel.offload;
+  std::size_t tensors = 1 + states;
+  if (!exec_is_host) tensors = (offload == Offload::all ? 1 : 0) + (offload == Offload::none ? 0 : states);
+  const std::size_t R = plan.schedule.replicas;
+  std::size_t own = 0;
+  for (const UnitLayout& layout : plan.layouts) own += (layout.slice + R - 1) / R;
+  return tensors * own;
+}
+
 MemoryBytes predict_memory(const RunConfig& config, const Plan& plan) {
   const std::uint64_t param = size_of(config.precision.param), reduce = size_of(config.precision.reduce),
                       master = size_of(config.precision.master);
@@ -109,6 +120,11 @@ MemoryBytes predict_memory(const RunConfig& config, const Plan& plan) {
   const ActivationBytes model = activation_bytes(config.model, config.activations(), param, master);
   add(MemoryClass::activations, model.activations);
   add(MemoryClass::logits, model.logits);
+  if (config.checkpoint.async) {
+    add(MemoryClass::checkpoint, snapshot_elements(config, plan) * master);
+    if (!exec_is_host && offload != Offload::all) add(MemoryClass::checkpoint, sliced * master);
+    if (!exec_is_host && offload == Offload::none) add(MemoryClass::checkpoint, states * sliced * master);
+  }
   return bytes;
 }
 

@@ -46,7 +46,8 @@ void require_memory(const Communicator& world, const MemoryBytes& predicted) {
           a_rank / 1e9, where, a_rank * ranks / 1e9, ranks, available / 1e9));
     });
   };
-  const std::uint64_t home = predicted[static_cast<std::size_t>(MemoryClass::offloaded)];
+  const std::uint64_t home = predicted[static_cast<std::size_t>(MemoryClass::offloaded)] +
+                             predicted[static_cast<std::size_t>(MemoryClass::checkpoint)];
   if constexpr (exec_is_host) {
     compare("memory", sum_of(predicted), available_memory());
   } else {

@@ -3,8 +3,10 @@
 #include "train/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -39,6 +41,16 @@ Json to_json(const Summary& summary) {
 
 }  // namespace
 
+void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
+                  const TrafficByKind& predicted) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    record.traffic_measured[i].calls += after[i].calls - before[i].calls;
+    record.traffic_measured[i].bytes += after[i].bytes - before[i].bytes;
+    record.traffic_predicted[i].calls += predicted[i].calls;
+    record.traffic_predicted[i].bytes += predicted[i].bytes;
+  }
+}
+
 FigureOfMerit figure_of_merit(const RunRecord& record) {
   std::vector<double> rates;
   for (double seconds : record.step_seconds) rates.push_back(record.items_per_step / seconds);
@@ -64,6 +76,15 @@ std::string difference_from_prediction(const RunRecord& record) {
       text = fmt::format("{} take {} bytes, predicted {}", memory_class_names[i], measured, predicted);
   }
   return text;
+}
+
+std::map<std::string, checkpoint::Value> provenance(int ranks, const RunConfig& config,
+                                                    const RunRecord& record) {
+  return {{"ranks", std::int64_t{ranks}},
+          {"strategy", std::string(config.parallel.strategy.name)},
+          {"mesh", fmt::format("{}", fmt::join(record.mesh, "\n"))},
+          {"time", std::int64_t{std::time(nullptr)}},
+          {"version", std::string(SHARDMARK_VERSION)}};
 }
 
 void write_report(const std::string& path, const Deck& deck, const RunConfig& config, const RunRecord& record,
@@ -113,15 +134,21 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   seconds["optimizer"] = record.optimizer_seconds;
   report["seconds_rank0"] = seconds;
   Json phases;
-  for (std::size_t i = 0; i < record.save.phase_seconds.size(); ++i)
-    phases[checkpoint::phase_names[i]] = record.save.phase_seconds[i];
+  const checkpoint::Report& save = record.saves.last;
+  for (std::size_t i = 0; i < save.phase_seconds.size(); ++i)
+    phases[checkpoint::phase_names[i]] = save.phase_seconds[i];
   report["checkpoint"] = {
       {"last", record.last_checkpoint},
-      {"saves", record.saves},
+      {"async", config.checkpoint.async},
+      {"saves", record.saves.count},
+      {"seconds_of_all_saves", record.saves.seconds},
+      {"main_thread_blocked_seconds", record.saves.blocked},
+      {"step_seconds_beside_save", to_json(summarize(record.step_seconds_beside_save))},
+      {"step_seconds_alone", to_json(summarize(record.step_seconds_alone))},
       {"layout", checkpoint::layout_names[static_cast<std::size_t>(config.checkpoint.options.layout)]},
-      {"bytes", record.save.bytes},
-      {"save_seconds", record.save_seconds},
-      {"gb_per_second", number_or_null(record.save.bytes / 1e9 / record.save_seconds)},
+      {"bytes", save.bytes},
+      {"save_seconds", record.saves.last_seconds},
+      {"gb_per_second", number_or_null(save.bytes / 1e9 / record.saves.last_seconds)},
       {"phase_seconds_rank0", phases}};
   report["deck"] = deck.effective();
 

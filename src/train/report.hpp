@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/deck.hpp"
 #include "sharding/schedule.hpp"
 #include "sharding/shard_tensor.hpp"
+#include "train/async_save.hpp"
 #include "train/config.hpp"
 #include "train/ledger.hpp"
 #include "train/metrics.hpp"
@@ -44,12 +46,17 @@ struct RunRecord {
   TimeByKind comm_times = {};  ///< of this rank's collectives, evaluation included
   std::string comm_progress;
   std::string last_checkpoint;
-  double save_seconds = 0;  ///< of the last save, the slowest rank's
-  checkpoint::Report save;  ///< of the last save, this rank's
-  std::uint64_t saves = 0;
-  std::string result;      ///< "VALID", "INVALID: reason" or "STOPPED step=N checkpoint=FILE"
-  std::string stopped_by;  ///< a signal's name or "deadline"; empty where the run ended by itself
+  SaveRecord saves;
+  std::vector<double> step_seconds_alone,
+      step_seconds_beside_save;  ///< timed steps, those with one in flight
+  std::string result;            ///< "VALID", "INVALID: reason" or "STOPPED step=N checkpoint=FILE"
+  std::string invalid;           ///< what went wrong while it trained; empty where nothing did
+  std::string stopped_by;        ///< a signal's name or "deadline"; empty where the run ended by itself
 };
+
+/// Adds the traffic of a step that is done.
+void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
+                  const TrafficByKind& predicted);
 
 /// Rates over the timed steps, as medians.
 struct FigureOfMerit {
@@ -60,6 +67,10 @@ FigureOfMerit figure_of_merit(const RunRecord& record);
 
 /// Where this rank's memory or traffic is not as predicted, or nothing.
 std::string difference_from_prediction(const RunRecord& record);
+
+/// /run of a checkpoint.
+std::map<std::string, checkpoint::Value> provenance(int ranks, const RunConfig& config,
+                                                    const RunRecord& record);
 
 /// Writes report.json, whole or not at all. Throws EnvironmentError.
 void write_report(const std::string& path, const Deck& deck, const RunConfig& config, const RunRecord& record,

@@ -30,6 +30,8 @@ std::map<std::string, std::string> parse_effective(const std::string& text) {
   return values;
 }
 
+constexpr const char* in_double = "\"fp64\"";
+
 /// The checkpoints of a folder, as rank 0 sees them.
 std::vector<std::string> newest_first(const Communicator& world, const std::string& folder) {
   std::string listing;
@@ -96,6 +98,14 @@ std::vector<std::string> set_aside_newer(const Communicator& world, const std::s
   return paths;
 }
 
+LossScale loss_scale_after(const ResumePoint& point, LossScale own) {
+  const auto stored = parse_effective(point.get<std::string>("deck"));
+  const auto precision = stored.find("precision.param");
+  if (precision != stored.end() && precision->second == "\"fp16\"")
+    own.restore(point.get<double>("loss_scale"), point.get<std::uint64_t>("loss_scale_steps"));
+  return own;
+}
+
 void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t data_fingerprint,
                       const ResumeOptions& options) {
   const auto stored = parse_effective(point.get<std::string>("deck"));
@@ -104,11 +114,17 @@ void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t 
     const auto it = stored.find(key);
     const bool data = key.rfind("data.", 0) == 0;
     if (!must_match_on_resume(key) || (data && options.allow_new_data)) continue;
+    if (key == "precision.param" && it != stored.end() && (value == in_double) == (it->second == in_double))
+      continue;  // the tensors stored are fp32 with all but fp64
     if (it == stored.end() || it->second != value)
       differences += fmt::format("{}{} = {} (the checkpoint has {})", differences.empty() ? "" : ", ", key,
                                  value, it == stored.end() ? "no such key" : it->second);
   }
-  if (!differences.empty()) throw DeckError(fmt::format("{} is of another run: {}", point.path, differences));
+  const bool precision = differences.find("precision.param") != std::string::npos;
+  if (!differences.empty())
+    throw DeckError(
+        fmt::format("{} is of another run: {}{}", point.path, differences,
+                    precision ? "; fp32, bf16 and fp16 go on from each other, fp64 from fp64 alone" : ""));
   if (point.get<std::uint64_t>("data_fingerprint") != data_fingerprint && !options.allow_new_data)
     throw DeckError(
         fmt::format("{} was trained on other data (the contents of data.path differ): --allow-new-data "

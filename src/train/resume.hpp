@@ -12,6 +12,7 @@
 #include "checkpoint/format.hpp"
 #include "core/deck.hpp"
 #include "core/error.hpp"
+#include "train/loss_scale.hpp"
 
 namespace shardmark {
 
@@ -51,8 +52,12 @@ std::optional<ResumePoint> resume(const Communicator& world, const std::string& 
 std::vector<std::string> set_aside_newer(const Communicator& world, const std::string& folder,
                                          std::uint64_t step);
 
+/// The loss scale to go on with: the stored one where both runs are fp16; else `own`, which the deck gives.
+LossScale loss_scale_after(const ResumePoint& point, LossScale own);
+
 /// Throws DeckError, naming each key, where the deck differs from the checkpoint's in keys that must match,
-/// or where the data do and allow_new_data is off.
+/// or where the data do and allow_new_data is off. Of the precisions only fp64 against another is a
+/// difference.
 void require_same_run(const ResumePoint& point, const Deck& deck, std::uint64_t data_fingerprint,
                       const ResumeOptions& options);
 

@@ -3,10 +3,8 @@
 #include "train/run.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -15,6 +13,7 @@
 #include "core/runtime.hpp"
 #include "core/watchdog.hpp"
 #include "layers/gemm.hpp"
+#include "train/async_save.hpp"
 #include "train/ledger.hpp"
 #include "train/metrics.hpp"
 #include "train/output_folder.hpp"
@@ -62,6 +61,10 @@ class Run {
       train();
     } catch (const StopRequest& request) {
       leave(request);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::invalid || !error.everywhere()) throw;
+      record_.invalid = error.what();
+      if (first()) fmt::print(stderr, "shardmark: {}\n", record_.invalid);
     }
     return finish();
   }
@@ -107,14 +110,15 @@ class Run {
     watch.rank = world_.rank();
     watchdog_.emplace(watch, [] { Runtime::abort(static_cast<int>(ExitCode::environment)); });
     trainer_ = std::make_unique<Trainer<T, G>>(config_, world_, mesh_, *dataset_);
-    state_ = std::make_unique<TrainerState<T, G>>(*trainer_, mesh_);
+    state_ = std::make_unique<TrainerState<T, G>>(*trainer_, mesh_, config_.checkpoint.async);
+    saver_.emplace(world_, config_.checkpoint);
     trainer_->on_action([this](const Action& action) {
       watchdog_->enter(verb_names[static_cast<std::size_t>(action.verb)], trainer_->steps_done() + 1,
                        static_cast<int>(action.index));
       if (action.verb == Verb::begin_micro_batch) stop_.check(action.index == 0);
     });
     // What the first save may take, until one is seen: 100 MB/s are expected of any file system.
-    stop_.saved(1e-8 * sizeof(Wide<T>) * static_cast<double>(record_.parameters) *
+    stop_.saved(saves_at_a_stop() * 1e-8 * sizeof(Wide<T>) * static_cast<double>(record_.parameters) *
                 static_cast<double>(1 + trainer_->optimizer_state().size()));
   }
 
@@ -131,11 +135,12 @@ class Run {
     if (config_.checkpoint.every > 0 || config_.checkpoint.at_start)
       checkpoint_folder_.emplace(world_, config_.checkpoint.dir);
     if (point) {
+      const LossScale scale = loss_scale_after(*point, trainer_->loss_scale());
       trainer_->resume_at({point->get<std::uint64_t>("step"), point->get<std::uint64_t>("samples_seen"),
                            point->get<std::uint64_t>("skipped_steps")},
-                          point->get<double>("loss_scale"), point->get<std::uint64_t>("loss_scale_steps"));
+                          scale.factor(), scale.calm_steps());
       record_.last_checkpoint = point->path;
-      if (point->path == checkpoint_path()) saved_step_ = trainer_->steps_done();
+      if (point->path == checkpoint_path(trainer_->steps_done())) saved_step_ = trainer_->steps_done();
       say("resumed {} at step {}\n", point->path, trainer_->steps_done());
       for (const std::string& path : set_aside_newer(world_, config_.checkpoint.dir, trainer_->steps_done()))
         say("set aside {} as {}.abandoned: it is later than the step resumed from\n", path, path);
@@ -171,16 +176,20 @@ class Run {
       const double gemm_before = gemm_counter().seconds;
       const Stopwatch watch;
       StepMetrics metrics;
+      const bool beside_save = saver_->in_flight();
       metrics.result = trainer_->step();
       metrics.seconds = world_.host_max(watch.seconds());
       stop_.stepped(metrics.seconds);
       metrics.step = trainer_->steps_done();
       metrics.items = static_cast<std::uint64_t>(record_.items_per_step);
-      count_traffic(traffic_before);
+      book_traffic(record_, traffic_before, measured_traffic(mesh_), traffic_of_a_step_);
       if (metrics.step - first_step > config_.train.timing_warmup) {
         record_.step_seconds.push_back(metrics.seconds);
+        (beside_save ? record_.step_seconds_beside_save : record_.step_seconds_alone)
+            .push_back(metrics.seconds);
         timed += metrics.seconds;
         in_gemm += gemm_counter().seconds - gemm_before;
+        if (exec_is_host) record_.gemm_share = in_gemm / timed;
       }
       record_.final_loss = metrics.result.loss;
       if (metrics.result.skipped && progress_)
@@ -193,9 +202,9 @@ class Run {
         throw;
       }
       note(metrics);
+      note_save(saver_->poll());
       if (is_due(config_.checkpoint.every)) save();
     }
-    if (timed > 0 && exec_is_host) record_.gemm_share = in_gemm / timed;
   }
 
   /// Something that is done each so many steps, and at the end, is due after the step that is done.
@@ -232,8 +241,8 @@ class Run {
     if (saved_step_ != trainer_->steps_done()) save();
   }
 
-  std::string checkpoint_path() const {
-    return config_.checkpoint.dir + "/" + checkpoint::file_name(trainer_->steps_done());
+  std::string checkpoint_path(std::uint64_t step) const {
+    return config_.checkpoint.dir + "/" + checkpoint::file_name(step);
   }
 
   void check_replicas(std::uint64_t step) {
@@ -252,61 +261,43 @@ class Run {
     metrics.validation_loss = record_.validation_loss = loss;
   }
 
-  void count_traffic(const TrafficByKind& before) {
-    const auto after = measured_traffic(mesh_);
-    const auto& predicted = traffic_of_a_step_;
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      record_.traffic_measured[i].calls += after[i].calls - before[i].calls;
-      record_.traffic_measured[i].bytes += after[i].bytes - before[i].bytes;
-      record_.traffic_predicted[i].calls += predicted[i].calls;
-      record_.traffic_predicted[i].bytes += predicted[i].bytes;
-    }
-  }
-
   void save() {
     watchdog_->enter("save", trainer_->steps_done());
     if (!checkpoint_folder_) checkpoint_folder_.emplace(world_, config_.checkpoint.dir);
+    note_save(saver_->wait());
     const Stopwatch watch;
     if (!trainer_->parameters_are_finite())
       throw Error(ExitCode::invalid,
                   fmt::format("weights are not finite after step {}", trainer_->steps_done()), true);
     checkpoint::Contents contents = state_->contents_to_save(world_);
-    const Position& position = trainer_->position();
-    const std::uint64_t step = position.steps;
-    contents.state = {{"step", step},
-                      {"optimizer_steps", step - position.skipped_steps},
-                      {"skipped_steps", position.skipped_steps},
-                      {"samples_seen", position.samples_seen},
-                      {"data_cursor", position.samples_seen},
-                      {"data_fingerprint", dataset_->fingerprint()},
-                      {"loss_scale", trainer_->loss_scale().factor()},
-                      {"loss_scale_steps", trainer_->loss_scale().calm_steps()},
-                      {"seed", config_.train.seed},
-                      {"deck", deck_.effective()}};
+    contents.state["data_fingerprint"] = dataset_->fingerprint();
+    contents.state["seed"] = config_.train.seed;
+    contents.state["deck"] = deck_.effective();
     contents.state["digest"] = checkpoint::digest_of(contents.state);
-    contents.run = {{"ranks", std::int64_t{world_.size()}},
-                    {"strategy", std::string(config_.parallel.strategy.name)},
-                    {"mesh", fmt::format("{}", fmt::join(record_.mesh, "\n"))},
-                    {"time", std::int64_t{std::time(nullptr)}},
-                    {"version", std::string(SHARDMARK_VERSION)}};
-    const double snapshot = watch.seconds();
-    checkpoint::Report report = checkpoint::save(world_, config_.checkpoint.dir, step, contents,
-                                                 config_.checkpoint.options, config_.checkpoint.keep);
-    report[checkpoint::Phase::snapshot] = snapshot;
-    saved_step_ = step;
-    record_.last_checkpoint = checkpoint_path();
-    record_.save_seconds = world_.host_max(watch.seconds());
-    record_.save = report;
-    ++record_.saves;
-    stop_.saved(record_.save_seconds);
+    contents.run = provenance(world_.size(), config_, record_);
+    saved_step_ = trainer_->steps_done();
+    saver_->start(*saved_step_, std::move(contents), watch.seconds());
+    if (!config_.checkpoint.async) note_save(saver_->wait());
+  }
+
+  /// The last one may have to wait for one in flight.
+  double saves_at_a_stop() const { return config_.checkpoint.async ? 2 : 1; }
+
+  /// To be told whether a save has ended.
+  void note_save(bool ended) {
+    if (!ended) return;
+    const SaveRecord& saves = record_.saves = saver_->record();
+    record_.last_checkpoint = checkpoint_path(saver_->step());
+    stop_.saved(saves_at_a_stop() * saves.last_seconds);
     if (progress_)
       progress_->say(fmt::format("saved {} ({:.1f} MB in {:.2f} s)", record_.last_checkpoint,
-                                 report.bytes / 1e6, record_.save_seconds));
+                                 saves.last.bytes / 1e6, saves.last_seconds));
   }
 
   /// Compares what was predicted with what was measured, on every rank; the first difference found is the
   /// reason.
   std::string find_invalid() {
+    if (!record_.invalid.empty()) return record_.invalid;
     std::string reason = difference_from_prediction(record_);
     if (!trainer_->parameters_are_finite()) reason = "weights are not finite";
     const int speaker = world_.host_max(reason.empty() ? 0 : world_.size() - world_.rank());
@@ -315,6 +306,7 @@ class Run {
 
   ExitCode finish() {
     watchdog_->enter("finish", trainer_->steps_done());
+    note_save(saver_->wait());
     const bool stopped = !record_.stopped_by.empty();
     record_.steps = trainer_->steps_done();
     record_.memory_measured = ledger_.peak();
@@ -362,6 +354,7 @@ class Run {
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Trainer<T, G>> trainer_;
   std::unique_ptr<TrainerState<T, G>> state_;
+  std::optional<AsyncSave> saver_;  // after what it reads, so that it goes first
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<Progress> progress_;
   std::string item_name_;

@@ -2,13 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/state.hpp"
 
+#include <cstring>
+
 #include "core/fingerprint.hpp"
 
 namespace shardmark {
 
 template <class T, class G>
-TrainerState<T, G>::TrainerState(Trainer<T, G>& trainer, const Mesh& mesh)
-    : trainer_(trainer), replica_(mesh.replica), replicas_(mesh.replicas), groups_{"model"} {
+TrainerState<T, G>::TrainerState(Trainer<T, G>& trainer, const Mesh& mesh, bool keeps_snapshot)
+    : trainer_(trainer),
+      replica_(mesh.replica),
+      replicas_(mesh.replicas),
+      groups_{"model"},
+      snapshot_(keeps_snapshot ? HostMirror<M>(Kokkos::view_alloc("shardmark::state::snapshot",
+                                                                  Kokkos::WithoutInitializing),
+                                               snapshot_elements(trainer.config(), trainer.plan()))
+                               : HostMirror<M>()) {
   memory_.emplace_back();
   for (auto& unit : trainer.units()) memory_.back().push_back(memory_of(unit.masters()));
   for (const auto& state : trainer.optimizer_state()) {
@@ -62,14 +71,11 @@ std::vector<checkpoint::Piece> TrainerState<T, G>::pieces(bool own_part) const {
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     for (std::size_t u = 0; u < trainer_.units().size(); ++u) {
       const auto& unit = trainer_.units()[u];
-      for (const Segment& segment : unit.segments()) {
-        const std::size_t n = segment.size();
-        const std::size_t begin = own_part ? n * replica_ / replicas_ : 0;
-        const std::size_t end = own_part ? n * (replica_ + 1) / replicas_ : n;
-        if (begin == end) continue;
-        pieces.push_back({first_tensor + segment.parameter, segment.begin + begin, segment.begin + end,
-                          memory_[group][u].host + segment.offset + begin});
-      }
+      const auto segments =
+          own_part ? part_of_replica(unit.segments(), unit.layout(), replica_, replicas_) : unit.segments();
+      for (const Segment& segment : segments)
+        pieces.push_back({first_tensor + segment.parameter, segment.begin, segment.end,
+                          memory_[group][u].host + segment.offset});
       first_tensor += unit.specs().size();
     }
   }
@@ -96,7 +102,30 @@ checkpoint::Contents TrainerState<T, G>::contents_to_save(const Communicator& wo
   contents.pieces = pieces(true);
   const auto sums = sum_fingerprints(world, contents.pieces);
   for (std::size_t i = 0; i < sums.size(); ++i) contents.tensors[i].fingerprint = sums[i];
+  if (snapshot_.extent(0) > 0) move_to_snapshot(contents.pieces);
+  const Position& position = trainer_.position();
+  contents.state = {{"step", position.steps},
+                    {"optimizer_steps", position.steps - position.skipped_steps},
+                    {"skipped_steps", position.skipped_steps},
+                    {"samples_seen", position.samples_seen},
+                    {"data_cursor", position.samples_seen},
+                    {"loss_scale", trainer_.loss_scale().factor()},
+                    {"loss_scale_steps", trainer_.loss_scale().calm_steps()}};
   return contents;
+}
+
+// Mirrors are copies already.
+template <class T, class G>
+void TrainerState<T, G>::move_to_snapshot(std::vector<checkpoint::Piece>& own) {
+  const std::size_t tensors_of_a_group = tensors().tensors.size() / groups_.size();
+  M* free = snapshot_.data();
+  for (auto& piece : own) {
+    if (memory_[piece.tensor / tensors_of_a_group].front().mirror.extent(0) != 0) continue;
+    const std::size_t n = piece.end - piece.begin;
+    std::memcpy(free, piece.data, n * sizeof(M));
+    piece.data = free;
+    free += n;
+  }
 }
 
 template <class T, class G>

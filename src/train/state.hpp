@@ -17,10 +17,12 @@ template <class T, class G = Wide<T>>
 class TrainerState {
  public:
   using M = Wide<T>;
-  TrainerState(Trainer<T, G>& trainer, const Mesh& mesh);
+  /// `keeps_snapshot`: there is host memory for a copy of all that this rank writes.
+  TrainerState(Trainer<T, G>& trainer, const Mesh& mesh, bool keeps_snapshot = false);
 
   /// What this rank writes: of a slice that R replicas hold, the part that is its own. Fingerprints are those
-  /// of the whole tensors. Collective.
+  /// of the whole tensors; /state says how far the trainer is. With a snapshot, nothing of it changes until
+  /// the next call; else it may change with the next step. Collective.
   checkpoint::Contents contents_to_save(const Communicator& world);
 
   /// What this rank reads: its whole slices.
@@ -43,6 +45,7 @@ class TrainerState {
   void copy_to_host();
   void copy_to_device();
   checkpoint::Contents tensors() const;
+  void move_to_snapshot(std::vector<checkpoint::Piece>& own);
   /// Pieces of every tensor; `own_part`: only the part of a slice that this replica writes.
   std::vector<checkpoint::Piece> pieces(bool own_part) const;
   std::vector<std::uint64_t> sum_fingerprints(const Communicator& world,
@@ -52,6 +55,7 @@ class TrainerState {
   int replica_, replicas_;
   std::vector<std::string> groups_;          ///< "model", "optimizer/exp_avg", …
   std::vector<std::vector<Memory>> memory_;  ///< [group][unit]
+  HostMirror<M> snapshot_;                   ///< empty where none is kept
 };
 
 }  // namespace shardmark

@@ -76,6 +76,19 @@ std::string start_text(const RunConfig& config, const Communicator& world, const
   return text;
 }
 
+std::string saves_text(const RunRecord& record) {
+  const SaveRecord& saves = record.saves;
+  if (saves.count == 0) return "";
+  std::string text = fmt::format("saves: {} in {:.3f} s, the main thread blocked for {:.3f} s of it",
+                                 saves.count, saves.seconds, saves.blocked);
+  const Summary beside = summarize(record.step_seconds_beside_save),
+                alone = summarize(record.step_seconds_alone);
+  if (beside.count > 0 && alone.count > 0)
+    text += fmt::format("; median step {:.4f} s with a save in flight, {:.4f} s without", beside.median,
+                        alone.median);
+  return text + "\n";
+}
+
 std::string account_text(const RunRecord& record, const std::string& item_name) {
   const Summary rate = figure_of_merit(record).items_per_second;
   std::string text;
@@ -84,7 +97,8 @@ std::string account_text(const RunRecord& record, const std::string& item_name) 
         "{}/s over {} timed steps: median {:.1f}, min {:.1f}, max {:.1f}; share of time in GEMM {:.2f}\n",
         item_name, rate.count, rate.median, rate.least, rate.most, record.gemm_share);
   return text + memory_table(record.memory_predicted, &record.memory_measured) +
-         traffic_table(record.traffic_predicted, &record.traffic_measured) + time_table(record);
+         traffic_table(record.traffic_predicted, &record.traffic_measured) + time_table(record) +
+         saves_text(record);
 }
 
 std::string figure_text(const RunRecord& record, const std::string& item_name) {

@@ -85,6 +85,7 @@ class Trainer {
   }
 
   const Exec& exec() const { return exec_; }
+  const RunConfig& config() const { return config_; }
   const Plan& plan() const { return plan_; }
   std::vector<ShardedUnit<T, G>>& units() { return units_; }
   /// Optimizer state: tensor [state][unit].

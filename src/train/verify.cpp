@@ -293,7 +293,7 @@ class Verifier {
 }  // namespace
 
 ExitCode verify(const VerifyOptions& options) {
-  const auto world = make_world_communicator("mpi");
+  const auto world = make_world_communicator("auto");
   return Verifier(*world, options)();
 }
 

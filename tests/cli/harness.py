@@ -50,6 +50,12 @@ needs_h5py = unittest.skipUnless(h5py, f"h5py is not installed for {sys.executab
 Ended = collections.namedtuple("Ended", "codes out errors stderr")
 
 
+def is_open_mpi():
+    """Of the launcher."""
+    said = subprocess.run([MPIEXEC[0], "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    return "Open MPI" in said or "OpenRTE" in said
+
+
 def deck_text(values):
     """A deck with these values by "section.key", in TOML, whose values JSON writes too."""
     sections = collections.defaultdict(list)

@@ -31,26 +31,26 @@ class FullDisk(harness.CliTest):
     def fill(self, left):
         (self.disk / "ballast").write_bytes(bytes(self.free() - left))
 
-    def go_on(self, transfer, check):
+    def go_on(self, transfer, check, behind):
         deck = self.write_deck({**CHANGES, "train.steps": 2, "checkpoint.transfer": transfer,
-                                "checkpoint.check_free_space": check})
+                                "checkpoint.check_free_space": check, "checkpoint.async": behind})
         return self.run_program("train", deck, "--resume", "auto")
 
     def test_save_fails_and_the_one_before_is_whole(self):
         self.train({**CHANGES, "train.steps": 1})
         size = (self.disk / FIRST).stat().st_size
         self.assertGreater(size, 2e6)
-        for transfer, check in itertools.product(["independent", "collective"], [True, False]):
-            with self.subTest(transfer=transfer, check=check):
+        for transfer, check, behind in itertools.product(["independent", "collective"], [True, False], [False, True]):
+            with self.subTest(transfer=transfer, check=check, behind=behind):
                 self.fill(left=size // 2)
-                failed = self.go_on(transfer, check)
+                failed = self.go_on(transfer, check, behind)
                 self.assert_refused(failed, ENVIRONMENT, "the checkpoint needs" if check else PARTIAL, "bytes", "disk")
                 self.assertIn("resumed disk/" + FIRST + " at step 1", failed.out)
                 expected = {"ballast", FIRST} | (set() if check else {PARTIAL})
                 self.assertEqual(set(harness.checkpoints_of(self.disk)), expected)
 
                 (self.disk / "ballast").unlink()
-                resumed = self.go_on(transfer, check)
+                resumed = self.go_on(transfer, check, behind)
                 self.assert_valid(resumed)
                 self.assertIn("resumed disk/" + FIRST + " at step 1", resumed.out)
                 self.assertEqual(harness.checkpoints_of(self.disk), [FIRST, SECOND])

@@ -3,7 +3,9 @@
 """Runs that must not pass for good ones: diverged, mixed with another run, or on data that differ by rank."""
 
 import fcntl
+import json
 import pathlib
+import socket
 import subprocess
 import tempfile
 
@@ -25,11 +27,15 @@ class Guards(harness.CliTest):
             self.assertTrue(ended.out[-1].startswith("RESULT: INVALID: weights are not finite"), ended.out[-1])
             self.assertEqual(self.saved(), [])
 
-    def test_a_report_of_an_earlier_run_does_not_stay(self):
+    def test_an_invalid_run_reports_in_place_of_an_earlier_one(self):
         self.train()
         deck = self.write_deck({"schedule.warmup": 0, "optimizer.lr": 1e38, "train.steps": 9})
-        self.assertEqual(self.run_program("train", deck).codes, [1, 1, 1])
-        self.assertFalse((self.folder / "out" / "report.json").exists())
+        ended = self.run_program("train", deck)
+        self.assertEqual(ended.codes, [1, 1, 1])
+        report = json.loads((self.folder / "out" / "report.json").read_text())
+        self.assertTrue(report["result"].startswith("INVALID: the loss"), report["result"])
+        self.assertEqual(ended.out[-1], "RESULT: " + report["result"])
+        self.assertTrue(ended.errors[0].startswith("shardmark: the loss"), ended.errors)
 
     def test_a_finished_run_started_again_keeps_its_report(self):
         self.train(SAVING)
@@ -70,6 +76,22 @@ class Guards(harness.CliTest):
             self.assert_refused(self.run_program("train", deck), 3, "out: another run is writing to this folder")
         self.train()
 
+    def run_on_two_nodes(self, changes):
+        """Two ranks, each in a folder of its own, node0 and node1, as if paths there led to local disks."""
+        deck = self.folder / self.write_deck(changes)
+        with tempfile.TemporaryDirectory() as notes:
+            parts = []
+            for rank in range(2):
+                folder = self.folder / f"node{rank}"
+                folder.mkdir(exist_ok=True)
+                program = harness.command(1, harness.NOTE_CODE, notes, ["train", deck])[len(harness.MPIEXEC):]
+                parts += [":"] * rank + ["-wdir", str(folder), harness.MPIEXEC[-1], *program]
+            ended = subprocess.run([*harness.MPIEXEC[:-1], *parts], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=harness.environment(), timeout=harness.LONGEST_RUN, check=False)
+            codes = [int(file.read_text()) for file in pathlib.Path(notes).iterdir()]
+        self.assertEqual(codes, [3, 3], ended.stdout + ended.stderr)
+        return ended.stderr
+
     def test_ranks_that_see_other_data_than_rank_0_are_named(self):
         for rank, text in enumerate([b"a" * 400, b"b" * 400]):
             folder = self.folder / f"node{rank}"
@@ -77,17 +99,15 @@ class Guards(harness.CliTest):
             (folder / "d.txt").write_bytes(text)
         changes = {"data.kind": "bytes", "data.path": "d.txt", "model.vocab": 256,
                    "output.dir": str(self.folder / "out")}
-        deck = self.folder / self.write_deck(changes)
-        with tempfile.TemporaryDirectory() as notes:
-            launch = [*harness.MPIEXEC[:-1], "-wdir", str(self.folder / "node0"), harness.MPIEXEC[-1]]
-            ranks = [harness.command(1, harness.NOTE_CODE, notes, ["train", deck]) for _ in range(2)]
-            first = [*launch, *ranks[0][len(harness.MPIEXEC):]]
-            second = ["-wdir", str(self.folder / "node1"), harness.MPIEXEC[-1], *ranks[1][len(harness.MPIEXEC):]]
-            ended = subprocess.run([*first, ":", *second], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=harness.environment(), timeout=harness.LONGEST_RUN, check=False)
-            codes = [int(file.read_text()) for file in pathlib.Path(notes).iterdir()]
-        self.assertEqual(codes, [3, 3], ended.stdout + ended.stderr)
-        self.assertIn("rank 1 sees other data than rank 0", ended.stderr)
+        self.assertIn("rank 1 sees other data than rank 0", self.run_on_two_nodes(changes))
+
+    def test_a_folder_that_ranks_do_not_share_is_refused(self):
+        shared = {"output.dir": str(self.folder / "out")}
+        unshared = f"rank 1 on host {socket.gethostname()} does not see what rank 0 wrote there"
+        self.assertIn(f"out: {unshared}", self.run_on_two_nodes({"output.dir": "out"}))
+        self.assertIn(f"saved: {unshared}", self.run_on_two_nodes(
+            {**shared, "checkpoint.dir": "saved", "checkpoint.every": 1}))
+        self.assertFalse((self.folder / "node0" / "out" / ".token").exists())
 
     def test_output_that_is_lost_is_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

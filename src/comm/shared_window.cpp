@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/shared_window.hpp"
+
+#include <mpi.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <iterator>
+
+#include "comm/mpi_call.hpp"
+#include "core/handle.hpp"
+
+namespace shardmark {
+
+namespace {
+
+struct MpiWinTraits {
+  using type = MPI_Win;
+  static type empty() { return MPI_WIN_NULL; }
+  static void close(type window) { MPI_Win_free(&window); }
+};
+struct MpiInfoTraits {
+  using type = MPI_Info;
+  static type empty() { return MPI_INFO_NULL; }
+  static void close(type info) { MPI_Info_free(&info); }
+};
+
+std::size_t page_size() {
+  static const std::size_t page = sysconf(_SC_PAGESIZE);
+  return page;
+}
+std::size_t whole_pages(std::size_t bytes) {
+  return std::max(page_size(), (bytes + page_size() - 1) / page_size() * page_size());
+}
+/// MPI may begin parts anywhere; every process maps them at the same place of a page.
+char* next_page(char* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  return data + (whole_pages(address) - address);
+}
+
+/// Takes the pages now: where shared memory is short this says so, and a first touch would be a SIGBUS. True
+/// also where the kernel (before Linux 5.14) can't.
+bool populate(char* pages, std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  constexpr int populate_write = MADV_POPULATE_WRITE;
+#else
+  constexpr int populate_write = 23;
+#endif
+  return madvise(pages, bytes, populate_write) == 0 || errno == EINVAL;
+}
+
+// Ids are unique on a node: the first member's world rank, and its count of windows, from 1 on.
+std::uint64_t new_id(MPI_Comm node, int first_member) {
+  static std::uint64_t windows = 0;
+  std::uint64_t id = (static_cast<std::uint64_t>(first_member) << 32) + ++windows;
+  SHARDMARK_MPI(MPI_Bcast(&id, 1, MPI_UINT64_T, 0, node));
+  return id;
+}
+
+Kokkos::Tools::SpaceHandle host_space() {
+  return Kokkos::Tools::make_space_handle(Kokkos::HostSpace::name());
+}
+
+}  // namespace
+
+struct SharedWindow::Implementation {
+  Handle<MpiWinTraits> window;
+};
+
+SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes, const std::string& label)
+    : window_(std::make_unique<Implementation>()),
+      bytes_(bytes),
+      label_(label),
+      members_(std::move(members)) {
+  const MPI_Comm comm = MPI_Comm_f2c(node);
+  MPI_Info raw_info;
+  SHARDMARK_MPI(MPI_Info_create(&raw_info));
+  const Handle<MpiInfoTraits> info(raw_info);
+  // Each part may then lie near its owner.
+  SHARDMARK_MPI(MPI_Info_set(info.get(), "alloc_shared_noncontig", "true"));
+  id_ = new_id(comm, members_.front());
+  const std::size_t pages = whole_pages(bytes);
+  MPI_Win window = MPI_WIN_NULL;
+  int fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(pages + page_size()), 1, info.get(), comm, &own_,
+                                     &window) == MPI_SUCCESS;
+  if (fits == 1) {
+    window_->window = Handle<MpiWinTraits>(window);
+    own_ = next_page(own_);
+    fits = populate(own_, pages);
+  }
+  SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &fits, 1, MPI_INT, MPI_MIN, comm));
+  if (fits == 0) {
+    window_->window.release();  // some rank may have none to give back
+    throw EnvironmentError("shared memory of this node is short of " + std::to_string(pages) +
+                           " bytes a rank (" + label + "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
+  }
+  for (std::size_t place = 0; place < members_.size(); ++place) {
+    MPI_Aint size = 0;
+    int unit = 0;
+    char* part = nullptr;
+    SHARDMARK_MPI(MPI_Win_shared_query(window, static_cast<int>(place), &size, &unit, &part));
+    parts_.push_back(next_page(part));
+  }
+  if (!label_.empty()) Kokkos::Tools::allocateData(host_space(), label_, own_, bytes_);
+}
+
+SharedWindow::~SharedWindow() {
+  if (!label_.empty()) Kokkos::Tools::deallocateData(host_space(), label_, own_, bytes_);
+  if (std::uncaught_exceptions() > 0) window_->window.release();
+}
+
+char* SharedWindow::part_of(int world_rank) const {
+  const auto member = std::find(members_.begin(), members_.end(), world_rank);
+  return member == members_.end() ? nullptr : parts_[member - members_.begin()];
+}
+
+void SharedWindows::add(const SharedWindow& window) {
+  const std::lock_guard lock(mutex_);
+  by_start_[window.own()] = &window;
+  by_id_[window.id()] = &window;
+}
+
+void SharedWindows::remove(const SharedWindow& window) {
+  const std::lock_guard lock(mutex_);
+  by_start_.erase(window.own());
+  by_id_.erase(window.id());
+}
+
+std::optional<SharedAddress> SharedWindows::find(const void* data, std::size_t bytes,
+                                                 const std::vector<int>& world_ranks) const {
+  const auto* start = static_cast<const char*>(data);
+  const std::lock_guard lock(mutex_);
+  const auto after = by_start_.upper_bound(start);
+  if (after == by_start_.begin()) return {};
+  const SharedWindow& window = *std::prev(after)->second;
+  if (start + bytes > window.own() + window.bytes()) return {};
+  const auto is_member = [&](int rank) { return window.part_of(rank) != nullptr; };
+  if (!std::all_of(world_ranks.begin(), world_ranks.end(), is_member)) return {};
+  return SharedAddress{window.id(), static_cast<std::uint64_t>(start - window.own())};
+}
+
+char* SharedWindows::locate(const SharedAddress& address, int owner) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_id_.find(address.window);
+  char* part = found == by_id_.end() ? nullptr : found->second->part_of(owner);
+  if (part == nullptr)
+    throw EnvironmentError("collective: another rank brought memory that this rank does not share");
+  return part + address.offset;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/bench_gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "layers/gemm.hpp"
+#include "train/metrics.hpp"
+#include "train/precision_dispatch.hpp"
+#include "train/preflight.hpp"
+
+namespace shardmark {
+
+namespace {
+
+template <class T>
+OwnedVector<T> operand(std::size_t n) {
+  auto memory = allocate<T>("shardmark::bench_gemm::operand", n);
+  Kokkos::deep_copy(memory, static_cast<T>(0.5));
+  return memory;
+}
+
+/// The median of the rates of A x B -> C over the repeats, after two calls to warm up.
+template <class A, class C>
+double rate_of(const Exec& exec, const Communicator& world, const ProductShape& shape, int repeats) {
+  const auto a = operand<A>(shape.m * shape.k), b = operand<A>(shape.k * shape.n);
+  const auto c = operand<C>(shape.m * shape.n);
+  const Op op_a = shape.transpose_a ? Op::transpose : Op::none;
+  const Op op_b = shape.transpose_b ? Op::transpose : Op::none;
+  const std::size_t row_a = shape.transpose_a ? shape.m : shape.k;
+  const std::size_t row_b = shape.transpose_b ? shape.k : shape.n;
+  // Small products are timed many at a time, as attention calls them.
+  const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(2e7 / shape.flops()));
+  std::vector<double> rates;
+  for (int repeat = -2; repeat < repeats; ++repeat) {
+    world.barrier();
+    fence(exec, "shardmark::bench_gemm::rate_of: the clock starts");
+    const Stopwatch watch;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (shape.batched)
+        gemm_batched<A, C>(exec, op_a, op_b, shape.m, shape.n, shape.k, 1, {a.data(), row_a, 0},
+                           {b.data(), row_b, 0}, 0, {c.data(), shape.n, 0}, 1);
+      else
+        gemm<A, C>(exec, op_a, op_b, 1, as_matrix<const A>(a, a.extent(0) / row_a, row_a),
+                   as_matrix<const A>(b, b.extent(0) / row_b, row_b), 0, as_matrix<C>(c, shape.m, shape.n));
+    }
+    fence(exec, "shardmark::bench_gemm::rate_of: the clock stops");
+    if (repeat >= 0) rates.push_back(static_cast<double>(count) * shape.flops() / watch.seconds());
+  }
+  return summarize(rates).median;
+}
+
+std::string table(const std::vector<ProductRate>& rates) {
+  double best = 0, all = seconds_of(rates);
+  for (const ProductRate& rate : rates) best = std::max(best, rate.flops_per_second);
+  std::string text = fmt::format("{:<28}{:>8}{:>8}{:>8}{:>4}{:>12}{:>9}{:>12}\n", "product", "m", "n", "k",
+                                 "op", "GFLOP/s", "of best", "of the time");
+  for (const auto& [shape, rate] : rates)
+    text +=
+        fmt::format("{:<28}{:>8}{:>8}{:>8}{:>4}{:>12.1f}{:>9.2f}{:>12.3f}\n", shape.name, shape.m, shape.n,
+                    shape.k, std::string(shape.transpose_a ? "T" : "N") + (shape.transpose_b ? "T" : "N"),
+                    rate / 1e9, rate / best, shape.times * shape.flops() / rate / all);
+  return text + fmt::format("best {:.1f} GFLOP/s; a micro-batch's products take {:.4f} s at these rates\n",
+                            best / 1e9, all);
+}
+
+}  // namespace
+
+double seconds_of(const std::vector<ProductRate>& rates) {
+  double seconds = 0;
+  for (const auto& [shape, rate] : rates) seconds += shape.times * shape.flops() / rate;
+  return seconds;
+}
+
+std::vector<ProductRate> measure_products(const RunConfig& config, const Communicator& world, int repeats) {
+  const Exec exec;
+  std::vector<ProductRate> rates;
+  for (const ProductShape& shape : product_shapes(config.model, config.activations())) {
+    const bool gradient = shape.name.find("weight gradient") != std::string::npos;
+    const double rate = with_precision(config.precision, [&]<class T, class G>() {
+      if (shape.wide || shape.name == "head forward") return rate_of<T, Wide<T>>(exec, world, shape, repeats);
+      if (gradient) return rate_of<T, G>(exec, world, shape, repeats);
+      return rate_of<T, T>(exec, world, shape, repeats);
+    });
+    rates.push_back({shape, rate});
+  }
+  return rates;
+}
+
+ExitCode bench_gemm(const BenchGemmOptions& options) {
+  const auto world = make_world_communicator("mpi");
+  Deck deck = read_deck(*world, options.deck, options.overrides).with({});
+  const RunConfig config = read_run_config(deck);
+  choose_gemm(config.precision.param, config.precision.gemm);
+  const auto rates = measure_products(config, *world, options.repeats);
+  world->agree([&] {
+    if (world->rank() != 0) return;
+    fmt::print("{} ranks at once, rank 0, {} by {}, medians of {}\n{}", world->size(),
+               name_of(config.precision.param), gemm_description(config.precision.param), options.repeats,
+               table(rates));
+    if (options.json.empty()) return;
+    auto rows = nlohmann::ordered_json::array();
+    for (const auto& [shape, rate] : rates)
+      rows.push_back({{"name", shape.name},
+                      {"m", shape.m},
+                      {"n", shape.n},
+                      {"k", shape.k},
+                      {"transpose_a", shape.transpose_a},
+                      {"transpose_b", shape.transpose_b},
+                      {"times", shape.times},
+                      {"flops_per_second", rate}});
+    if (!(std::ofstream(options.json) << rows.dump(2) << std::endl))
+      throw EnvironmentError(options.json + ": can't be written");
+  });
+  return ExitCode::success;
+}
+
+}  // namespace shardmark

@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 The Shardmark authors
+# SPDX-License-Identifier: Apache-2.0
+"""The program's checks of itself and its benchmarks: verify, bench strategies, bench gemm, bench step, --dry-run."""
+
+import json
+import re
+
+import harness
+
+
+class Verify(harness.CliTest):
+    def test_every_check_passes_and_leaves_nothing(self):
+        for ranks in (1, 3):
+            ended = self.run_program("verify", self.write_deck(), ranks=ranks)
+            self.assertEqual(ended.codes, [0] * ranks, ended.stderr)
+            lines = [line for line in ended.out if " PASSED " in line or " FAILED " in line]
+            self.assertEqual(len(lines), 11, ended.out)
+            self.assertNotIn("FAILED", "\n".join(lines))
+            self.assertEqual(ended.out[-1], "0 of 11 checks failed")
+            self.assertEqual(list((self.folder / "out").glob("*")), [])
+
+
+class Benches(harness.CliTest):
+    def figures(self, *arguments, changes=None):
+        ended = self.run_program("bench", *arguments, self.write_deck(changes), "--json", "figures.json")
+        self.assertEqual(ended.codes, [0, 0, 0], ended.stderr)
+        return json.loads((self.folder / "figures.json").read_text()), ended.out
+
+    def test_strategies(self):
+        rows, out = self.figures("strategies", "--steps", "2", "--rounds", "2")
+        self.assertEqual([row["strategy"] for row in rows], ["ddp", "zero1", "zero2", "zero3", "hybrid"])
+        self.assertEqual(len(out), 1 + 1 + len(rows))
+        parts = ("parameters", "gradients", "optimizer")
+        state = {row["strategy"]: sum(row["memory_rank0_bytes"][part] for part in parts) for row in rows}
+        # 4b a parameter whole, 2b + 2b/3, 4b/3 with padding that is small but there.
+        self.assertAlmostEqual(state["zero1"] / state["ddp"], (2 + 2 / 3) / 4, delta=0.05)
+        self.assertAlmostEqual(state["zero3"] / state["ddp"], 1 / 3, delta=0.05)
+        for row in rows:
+            self.assertEqual(len(row["step_seconds"]), 4)
+            self.assertAlmostEqual(row["loss"], rows[0]["loss"], delta=1e-5 * rows[0]["loss"])
+
+    def test_gemm_and_step(self):
+        products, _ = self.figures("gemm", "--repeats", "2")
+        self.assertEqual(len(products), 3 * 5 + 3)
+        self.assertTrue(all(product["flops_per_second"] > 0 for product in products))
+        for changes in ({}, {"model.kind": "mlp", "model.sizes": [8, 16, 4], "data.kind": "teacher"}):
+            step, _ = self.figures("step", "--steps", "2", changes=changes)
+            parts = sum(step["seconds"].values()) + step["exposed_communication_seconds"]
+            self.assertGreater(step["seconds"]["matrix products"], 0)
+            self.assertLess(parts, 1.05 * step["mean_seconds"])
+
+
+class DryRun(harness.CliTest):
+    def test_a_monstrous_model_is_predicted_and_refused(self):
+        huge = {"model.layers": 96, "model.width": 12288, "model.heads": 96, "model.context": 2048}
+        deck = self.write_deck(huge)
+        ended = self.run_program("train", deck, "--dry-run")
+        self.assertEqual(ended.codes, [0, 0, 0], ended.stderr)
+        parameters = 96 * (12 * 12288**2 + 13 * 12288) + 12288 * (32 + 2048 + 2)
+        self.assertTrue(any(f"{parameters} parameters" in line for line in ended.out), ended.out)
+        optimizer = [line for line in ended.out if re.match(r"  optimizer ", line)]
+        self.assertAlmostEqual(float(optimizer[0].split()[1]), parameters * 8 / 3 / 1e6, delta=parameters / 1e9)
+        self.assert_refused(self.run_program("train", deck), 3, "GB of memory a rank", "GB are free")
+        self.assertFalse((self.folder / "out").exists())
+
+
+if __name__ == "__main__":
+    harness.main()
