@@ -9,12 +9,11 @@
 
 namespace shardmark {
 
-/// All ranks on each back end: MPI, MPI staged, the node, and nodes of two ranks each.
+/// All ranks on each back end: MPI, the node, and nodes of two ranks each.
 inline std::vector<std::unique_ptr<Communicator>> worlds(CommProgress progress,
                                                          std::size_t largest = default_largest_count) {
   std::vector<std::unique_ptr<Communicator>> all;
-  for (Staging staging : {Staging::automatic, Staging::always})
-    all.push_back(make_world_communicator("mpi", {largest, progress, staging}));
+  all.push_back(make_world_communicator("mpi", {largest, progress}));
   if (!exec_is_host) return all;
   for (int ranks_per_node : {0, 2})
     all.push_back(make_world_communicator("node", {largest, progress, Staging::automatic, ranks_per_node}));
