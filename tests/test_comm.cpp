@@ -212,7 +212,9 @@ TEST(Staged, GroupsOfItAreAndOtherBackEndsAreNot) {
   auto world = make_world_communicator("mpi", {.staging = Staging::always});
   EXPECT_EQ(world->split(world->rank() % 2, 0)->backend(), "mpi, staged");
   EXPECT_THROW(make_world_communicator("auto", {.staging = Staging::always}), DeckError);
-  if (exec_is_host) EXPECT_EQ(make_world_communicator("mpi", {.staging = Staging::never})->backend(), "mpi");
+  if (exec_is_host) {
+    EXPECT_EQ(make_world_communicator("mpi", {.staging = Staging::never})->backend(), "mpi");
+  }
 }
 
 TEST(Host, GatherAndBroadcastText) {
