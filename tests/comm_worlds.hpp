@@ -16,7 +16,7 @@ inline std::vector<std::unique_ptr<Communicator>> worlds(CommProgress progress,
   all.push_back(make_world_communicator("mpi", {largest, progress}));
   if (!exec_is_host) return all;
   for (int ranks_per_node : {0, 2})
-    all.push_back(make_world_communicator("node", {largest, progress, ranks_per_node}));
+    all.push_back(make_world_communicator("node", {largest, progress, Staging::automatic, ranks_per_node}));
   return all;
 }
 

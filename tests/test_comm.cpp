@@ -32,13 +32,15 @@ double from(T value) {
   }
 }
 
-// All back ends with both kinds of progress, and MPI calls of the usual size and of at most 10 elements, so
-// that everything is split.
+// All back ends, and MPI staged, with both kinds of progress, and MPI calls of the usual size and of at most
+// 10 elements, so that everything is split.
 std::vector<std::unique_ptr<Communicator>> communicators() {
   std::vector<std::unique_ptr<Communicator>> all;
   for (CommProgress progress : {CommProgress::wait, CommProgress::worker})
-    for (std::size_t largest : {default_largest_count, std::size_t{10}})
+    for (std::size_t largest : {default_largest_count, std::size_t{10}}) {
       for (auto& world : worlds(progress, largest)) all.push_back(std::move(world));
+      all.push_back(make_world_communicator("mpi", {largest, progress, Staging::always}));
+    }
   return all;
 }
 
@@ -203,6 +205,15 @@ TEST(Mesh, RefusesASizeThatDoesNotDivide) {
     FAIL();
   } catch (const DeckError& error) {
     EXPECT_NE(std::string(error.what()).find("valid: 1"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Staged, GroupsOfItAreAndOtherBackEndsAreNot) {
+  auto world = make_world_communicator("mpi", {.staging = Staging::always});
+  EXPECT_EQ(world->split(world->rank() % 2, 0)->backend(), "mpi, staged");
+  EXPECT_THROW(make_world_communicator("auto", {.staging = Staging::always}), DeckError);
+  if (exec_is_host) {
+    EXPECT_EQ(make_world_communicator("mpi", {.staging = Staging::never})->backend(), "mpi");
   }
 }
 

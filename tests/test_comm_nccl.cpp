@@ -28,7 +28,7 @@ TEST(NcclBackend, BuildsThatCantHaveItSayWhy) {
   EXPECT_EQ(message.rfind("comm.backend = \"nccl\"", 0), 0u) << message;
   EXPECT_NE(message.find(nccl_version().empty() ? "built without NCCL" : "host memory"), std::string::npos)
       << message;
-  EXPECT_NE(message.find("valid: mpi"), std::string::npos) << message;
+  EXPECT_NE(message.find("valid: auto, mpi"), std::string::npos) << message;
 }
 
 TEST(NcclBackend, NamesTheVersionItRunsWith) {

@@ -15,6 +15,10 @@ if(Kokkos_VERSION VERSION_LESS 3.4)
   message(FATAL_ERROR "Kokkos ${Kokkos_VERSION} in ${Kokkos_DIR} is too old: install Kokkos 3.4 or newer "
                       "(libtrilinos-kokkos-dev), or give its folder by -DKokkos_ROOT=FOLDER.")
 endif()
+if(Kokkos_ENABLE_CUDA AND NOT "CUDA" IN_LIST Kokkos_DEVICES)  # asked for, as by the files in scripts/configs
+  message(FATAL_ERROR "Kokkos in ${Kokkos_DIR} has no CUDA: build it with -DKokkos_ENABLE_CUDA=ON and give its folder "
+                      "by -DKokkos_ROOT=FOLDER.")
+endif()
 get_filename_component(kokkos_folder ${Kokkos_DIR} REALPATH)
 
 # A root that was asked for is taken, or nothing is.

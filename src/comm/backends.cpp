@@ -5,6 +5,7 @@
 #include "comm/mpi_call.hpp"
 #include "comm/nccl.hpp"
 #include "comm/node.hpp"
+#include "comm/staged.hpp"
 #include "core/runtime.hpp"
 
 namespace shardmark {
@@ -54,6 +55,8 @@ std::unique_ptr<Communicator> make_world_communicator(const std::string& backend
     throw DeckError("comm.backend = \"" + backend + "\" is unknown; valid: auto, mpi, node, nccl");
   if (backend == "node" && !exec_is_host)
     throw DeckError("comm.backend = \"node\" is for builds that compute on the host; valid: auto, mpi");
+  if (backend != "mpi" && options.staging == Staging::always)
+    throw DeckError("comm.staging = \"always\" goes with comm.backend = \"mpi\" only; valid: auto, never");
   const MPI_Comm comm = MPI_Comm_f2c(Runtime::mpi_world());
   auto shared = std::make_shared<MpiShared>();
   shared->largest_count = options.largest_count;
@@ -65,6 +68,7 @@ std::unique_ptr<Communicator> make_world_communicator(const std::string& backend
     shared->virtual_node = virtual_node_of(comm, *shared, options.ranks_per_node);
   if (backend == "nccl") return make_nccl_world(std::move(shared), options.timeout);
   if (backend != "mpi" && exec_is_host) shared->windows = std::make_unique<SharedWindows>();
+  if (shared->windows == nullptr) return make_mpi_world(std::move(shared), options.staging);
   auto world = make_group(comm, std::move(shared));
   if (backend == "node" && world->size() > 1 && world->host_max(world->ranks_on_node()) == 1)
     throw DeckError("comm.backend = \"node\": no two ranks share a node; valid: auto, mpi");

@@ -180,15 +180,21 @@ inline constexpr std::size_t default_largest_count = std::size_t{1} << 30;
 enum class CommProgress { wait, worker };
 inline constexpr std::array progress_names = {"wait", "worker"};
 
+/// Copies through host memory of what MPI can't read: where that is so, never, always.
+enum class Staging { automatic, never, always };
+
 struct CommOptions {
   std::size_t largest_count = default_largest_count;
   CommProgress progress = CommProgress::wait;
+  Staging staging = Staging::automatic;
   int ranks_per_node = 0;  ///< above 0, nodes count as several of at most so many ranks each: for tests
   double timeout = 0;      ///< seconds after which NCCL gives a collective up; 0 = never
 };
 
-/// All ranks of the job. `backend` is one of comm_backends():
-///   mpi   the MPI library's collectives
+/// All ranks of the job. `backend` is one of comm_backends(); Staging::always goes with mpi only.
+///   mpi   the MPI library's collectives, staged where CommOptions say so; EnvironmentError where MPI does
+///   not
+///         read the memory and staging is never
 ///   node  direct loads and stores inside a node, MPI across nodes ([Note: Node back end]). Groups of which
 ///         each node has equally many ranks, at least two, have it; the others have mpi. DeckError where no
 ///         two ranks of the job share a node, and on builds for a device.

@@ -105,7 +105,7 @@ Pending NcclCommunicator::launch(const Exec& exec, const char* function, std::si
 
 Pending NcclCommunicator::all_gather(const Exec& exec, void* whole, std::size_t slice, Dtype dtype) {
   if (slice == 0 || size() == 1) return {};
-  const void* own = at(whole, rank() * slice, dtype);
+  const void* own = static_cast<char*>(whole) + rank() * slice * size_of(dtype);
   return launch(exec, "ncclAllGather", slice, dtype, [=](ncclComm_t comm, cudaStream_t stream) {
     return ncclAllGather(own, whole, slice, nccl_type(dtype), comm, stream);
   });
@@ -152,7 +152,7 @@ std::unique_ptr<Communicator> make_nccl_world(std::shared_ptr<MpiShared> shared,
   if (exec_is_host)
     throw DeckError(std::string("comm.backend = \"nccl\" is for device memory, but this build computes in "
                                 "host memory (") +
-                    Exec::name() + "); valid: mpi, or a build with CUDA");
+                    Exec::name() + "); valid: auto, mpi, or a build with CUDA");
   auto world = std::make_unique<NcclCommunicator>(MPI_Comm_f2c(Runtime::mpi_world()), std::move(shared),
                                                   std::make_shared<NcclEngine>(timeout));
   require_own_devices(*world, "NCCL needs one a rank; start as many ranks a node as it has devices");
@@ -167,7 +167,7 @@ std::string nccl_version() {
 
 std::unique_ptr<Communicator> make_nccl_world(std::shared_ptr<MpiShared>, double) {
   throw DeckError(
-      "comm.backend = \"nccl\": this program was built without NCCL; valid: mpi, or a build with "
+      "comm.backend = \"nccl\": this program was built without NCCL; valid: auto, mpi, or a build with "
       "-DSHARDMARK_NCCL=ON");
 }
 

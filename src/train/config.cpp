@@ -139,6 +139,12 @@ RunConfig read_run_config(Deck& deck) {
   run.checkpoint = read_checkpoint(deck);
   run.comm_backend = deck.choice("comm.backend", "auto", comm_backends());
   run.comm_progress = deck.choice("comm.progress", "auto", {"auto", "wait", "worker"});
+  const std::string staging = deck.choice("comm.staging", "auto", {"auto", "never", "always"});
+  run.comm.staging = staging == "auto"    ? Staging::automatic
+                     : staging == "never" ? Staging::never
+                                          : Staging::always;
+  run.comm.timeout = run.train.timeout;
+  run.comm_share_device = deck.boolean("comm.share_device", false);
   run.output_dir = deck.text("output.dir", "runs/out");
   deck.check_unknown();
 

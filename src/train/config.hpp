@@ -67,6 +67,8 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   std::string comm_backend;
   std::string comm_progress;  ///< "auto", "wait" or "worker"
+  CommOptions comm;           ///< all but the progress
+  bool comm_share_device = false;
   std::string output_dir;
 
   ActivationConfig activations() const { return {train.micro_batch, train.recompute_every, train.head_rows}; }

@@ -41,6 +41,7 @@ constexpr LabelClass label_classes[] = {
     {"::gpt::", MemoryClass::activations},
     {"::mlp::", MemoryClass::activations},
     {"::node::", MemoryClass::communication},
+    {"::staged::", MemoryClass::communication},
 };
 
 void on_allocate(Kokkos_Profiling_SpaceHandle space, const char* label, const void* pointer,

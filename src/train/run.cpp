@@ -372,10 +372,12 @@ ExitCode run_training(const RunOptions& options) {
   StopListener stop(*bootstrap, deadline);
   Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
-  CommOptions comm;
+  CommOptions comm = config.comm;
   comm.progress = resolve_progress(config.comm_progress, *bootstrap);
-  const auto world = make_world_communicator(config.comm_backend, comm);
   try {
+    const auto world = make_world_communicator(config.comm_backend, comm);
+    if (!config.comm_share_device)
+      require_own_devices(*world, "comm.share_device = true allows that, with comm.backend = \"mpi\"");
     choose_gemm(config.precision.param, config.precision.gemm);
     return with_precision(config.precision, [&]<class T, class G>() {
       return Run<T, G>(deck, config, *world, comm.progress, options, stop)();

@@ -126,6 +126,20 @@ class Configure(unittest.TestCase):
             result = self.configure("-DSHARDMARK_TESTS=OFF", *OPTIONS, f"-DSHARDMARK_ONEDNN={choice}", missing)
             self.assertRegex(result.stdout, rf"\n   oneDNN +{row}: bf16 products on the host are emulated")
 
+    def test_nccl_is_looked_for_as_asked(self):
+        nowhere = f"-DNCCL_ROOT={self.root}"
+        self.assert_stops("(NCCL|The CUDA toolkit, which NCCL needs,) was not found: .*or -DSHARDMARK_NCCL=OFF",
+                          *OPTIONS, "-DSHARDMARK_NCCL=ON", nowhere)
+        self.assert_stops("SHARDMARK_NCCL=YES is not one of AUTO, ON, OFF", *OPTIONS, "-DSHARDMARK_NCCL=YES")
+        for choice, row in [("AUTO", r"not used\. .* was not found"), ("OFF", "off")]:
+            result = self.configure("-DSHARDMARK_TESTS=OFF", *OPTIONS, f"-DSHARDMARK_NCCL={choice}", nowhere)
+            self.assertRegex(result.stdout, rf"\n   NCCL +{row}")
+
+    def test_cuda_where_kokkos_has_none(self):
+        make_kokkos(self.root, "4.6.0")
+        make_kokkos_kernels(self.root, "4.6.0")
+        self.assert_stops("Kokkos in .* has no CUDA", f"-DKokkos_ROOT={self.root}", "-DKokkos_ENABLE_CUDA=ON")
+
     def test_unknown_processor(self):
         self.assert_stops("SHARDMARK_ARCH=abacus", *OPTIONS, "-DSHARDMARK_ARCH=abacus")
 
