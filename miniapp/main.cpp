@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Shardmark authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -38,7 +40,10 @@ ExitCode parse_and_run(int argc, char** argv, bool speaks) {
     throw DeckError(std::string(error.what()) + "; --help lists what is valid");
   }
   const auto chosen = app.get_subcommands();
-  if (chosen.size() == 1 && app.remaining_size() == 0) return commands.at(chosen.front())();
+  if (chosen.size() == 1 && app.remaining_size(true) == 0) return commands.at(chosen.front())();
+  if (chosen.size() == 1)
+    throw DeckError(fmt::format("unknown: {}; shardmark {} --help lists what is valid",
+                                app.remaining(true).front(), chosen.front()->get_name()));
   std::string names;
   for (const CLI::App* command : app.get_subcommands({}))
     names += (names.empty() ? "" : ", ") + command->get_name();

@@ -307,11 +307,18 @@ TEST(NonFinite, OneRankMakesAllSkip) {
   const int last = world().size() - 1;
   SmallRun<float> run(world(), {"parallel.strategy=ddp", "train.on_nonfinite=skip"});
   const double before = run.trainer->step().loss;
+  const TrafficByKind start = measured_traffic(run.mesh);
   set_weight(run, "transformer.wpe.weight", std::numeric_limits<double>::infinity(), world().rank() == last);
   const StepResult skipped = run.trainer->step();
   EXPECT_TRUE(skipped.skipped);
   EXPECT_NE(skipped.reason.find("rank " + std::to_string(last)), std::string::npos) << skipped.reason;
   EXPECT_EQ(run.trainer->position().skipped_steps, 1u);
+  // Where it began is found by doing the passes again.
+  EXPECT_EQ(skipped.passes, 2u);
+  const TrafficByKind end = measured_traffic(run.mesh);
+  const TrafficByKind pass = predict_traffic(run.config, run.trainer->plan());
+  for (std::size_t i = 0; i < end.size(); ++i)
+    EXPECT_EQ(end[i].bytes - start[i].bytes, 2 * pass[i].bytes) << collective_names[i];
   set_weight(run, "transformer.wpe.weight", 0.01, world().rank() == last);
   const StepResult after = run.trainer->step();
   EXPECT_FALSE(after.skipped);

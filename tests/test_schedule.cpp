@@ -149,6 +149,20 @@ TEST(Schedule, CountsOfCollectives) {
   }
 }
 
+TEST(Schedule, CountsInAStepAreThoseOfTheWholeSchedule) {
+  for (ScheduleInput input : all_inputs())
+    for (std::size_t micro_batches : {1, 2, 3, 4, 9}) {
+      input.micro_batches = micro_batches;
+      const auto schedule = make_training_schedule(input);
+      for (Verb verb : {Verb::unshard, Verb::reduce, Verb::all_reduce}) {
+        const auto counts = counts_in_step(input, verb);
+        for (std::size_t unit = 0; unit < counts.size(); ++unit)
+          ASSERT_EQ(counts[unit], count(schedule, verb, unit))
+              << input.strategy.name << " micro-batches=" << micro_batches;
+      }
+    }
+}
+
 TEST(Schedule, GathersTheNextUnitBeforeItComputesThisOne) {
   ScheduleInput input = gpt(true);
   input.strategy = strategies[3];

@@ -74,8 +74,13 @@ TEST(Stop, ParsesDeadlines) {
   EXPECT_EQ(parse_deadline("2026-01-31T18:30:00", 0), 1769902200);  // 23:30 UTC
   EXPECT_EQ(parse_deadline("2026-07-31T18:30:00", 0), 1785537000);  // 22:30 UTC: summer time
   for (const char* wrong :
-       {"", "+", "soon", "-5", "+-5", "12:30", "2026-01-31", "2026-01-31T18:30:00Z", "nan", "N/A"})
+       {"", "+", "soon", "-5", "+-5", "12:30", "2026-01-31", "2026-01-31T18:30:00Z", "nan", "N/A",
+        "2026-02-31T00:00:00", "2026-13-01T00:00:00", "+nan", "+inf", "1e999"})
     EXPECT_THROW(parse_deadline(wrong, 0), DeckError) << wrong;
+  // A moment that is over is no deadline.
+  EXPECT_THROW(parse_deadline("1700000000", 1700000001), DeckError);
+  EXPECT_THROW(parse_deadline("2026-01-31T18:30:00", 1769902201), DeckError);
+  EXPECT_EQ(parse_deadline("+0", 5), 5);
 }
 
 std::string fingerprints(SmallRun<float>& run) {

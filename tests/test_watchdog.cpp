@@ -24,7 +24,10 @@ TEST(Watchdog, EndsAStalledJobAndSaysWhere) {
   const std::string line = testing::internal::GetCapturedStderr();
   ASSERT_EQ(status, std::future_status::ready);
   EXPECT_EQ(line.rfind("rank 4 on host ", 0), 0u) << line;
-  EXPECT_NE(line.find(": stalled for 0.1 s in phase \"reduce\" (unit 3) of step 12\n"), std::string::npos)
+  EXPECT_NE(
+      line.find(
+          ": stalled for 0.1 s in phase \"reduce\" (unit 3) of step 12; train.timeout = 0.05 ends the job\n"),
+      std::string::npos)
       << line;
 }
 

@@ -49,7 +49,8 @@ void Watchdog::watch() {
     const std::uint64_t notes = notes_.load(std::memory_order_acquire);
     if (std::exchange(seen, notes) != notes) stalled = 0;
     if (stalled < options_.timeout) continue;
-    const std::string line = describe(stalled) + "\n";
+    const std::string line =
+        fmt::format("{}; train.timeout = {} ends the job\n", describe(stalled), options_.timeout);
     std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
     // Launchers bear one call that ends the job better than several at once.

@@ -16,6 +16,7 @@ namespace shardmark {
 /// Ends a job that hangs. The main thread notes what it is about to do; when no note came for `timeout`
 /// seconds, a thread prints one line to standard error,
 ///   rank 1 on host x: stalled for 5.0 s in phase "reduce" (unit 3) of step 12
+/// and the limit that ends the job,
 /// lets the other ranks, whose clocks run out at about the same time, print theirs, and calls `end_job`. Time
 /// in which the whole process was stopped does not count.
 class Watchdog {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <mutex>
 
 #include "core/error.hpp"
 #include "core/fingerprint.hpp"
@@ -22,16 +23,7 @@ class Teacher : public Dataset {
         responses_(shape.responses),
         seed_(seed),
         training_key_(stream_key(seed, "data/teacher/training")),
-        validation_key_(stream_key(seed, "data/teacher/validation")),
-        inner_(hidden * features_),
-        outer_(responses_ * hidden) {
-    const std::uint64_t inner_key = stream_key(seed, "data/teacher/inner");
-    const std::uint64_t outer_key = stream_key(seed, "data/teacher/outer");
-    const double scale = 1 / std::sqrt(static_cast<double>(features_));
-    for (std::size_t i = 0; i < inner_.size(); ++i) inner_[i] = scale * Philox(inner_key, i).normal();
-    for (std::size_t i = 0; i < outer_.size(); ++i) outer_[i] = Philox(outer_key, i).normal();
-    scale_responses();
-  }
+        validation_key_(stream_key(seed, "data/teacher/validation")) {}
 
   std::uint64_t samples(Split split) const override {
     return split == Split::training ? 0 : validation_samples_;
@@ -39,6 +31,7 @@ class Teacher : public Dataset {
 
   void arrays(Split split, std::uint64_t index, double* features, double* responses) const override {
     if (split == Split::validation) check_validation_index(index, validation_samples_);
+    std::call_once(made_, [this] { make_network(); });
     sample(split == Split::training ? training_key_ : validation_key_, index, features, responses);
   }
 
@@ -69,7 +62,15 @@ class Teacher : public Dataset {
     }
   }
 
-  void scale_responses() {
+  /// Left to the first sample: of a large network it takes a while, and a forecast needs none of it.
+  void make_network() const {
+    const std::uint64_t inner_key = stream_key(seed_, "data/teacher/inner");
+    const std::uint64_t outer_key = stream_key(seed_, "data/teacher/outer");
+    const double scale = 1 / std::sqrt(static_cast<double>(features_));
+    inner_.resize(hidden * features_);
+    outer_.resize(responses_ * hidden);
+    for (std::size_t i = 0; i < inner_.size(); ++i) inner_[i] = scale * Philox(inner_key, i).normal();
+    for (std::size_t i = 0; i < outer_.size(); ++i) outer_[i] = Philox(outer_key, i).normal();
     constexpr std::size_t count = 2048;
     const std::uint64_t key = stream_key(seed_, "data/teacher/scale");
     std::vector<double> features(features_), responses(responses_), squares(responses_, 0.0);
@@ -84,8 +85,9 @@ class Teacher : public Dataset {
   std::size_t features_, responses_;
   std::uint64_t seed_;
   std::uint64_t training_key_, validation_key_;
-  std::vector<double> inner_;  // (hidden, features)
-  std::vector<double> outer_;  // (responses, hidden)
+  mutable std::once_flag made_;
+  mutable std::vector<double> inner_;  // (hidden, features)
+  mutable std::vector<double> outer_;  // (responses, hidden)
 };
 
 }  // namespace

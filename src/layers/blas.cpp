@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 
 namespace shardmark {
 
@@ -43,8 +44,12 @@ void restart_with_fitting_blas_kernels(char** argv) {
   if (!outdated || fitting.empty() || std::getenv("OPENBLAS_CORETYPE") != nullptr) return;
   setenv("OPENBLAS_CORETYPE", fitting.c_str(), 1);
   setenv("SHARDMARK_BLAS_CHOICE", chosen.c_str(), 1);
-  execv("/proc/self/exe",
-        argv);  // returns only where it failed; the program then runs with slow kernels, as reported
+  // These return only where they failed; the program then runs with slow kernels, as reported. By its own
+  // path it keeps its name among the processes.
+  std::error_code failure;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failure);
+  if (!failure) execv(path.c_str(), argv);
+  execv("/proc/self/exe", argv);
 }
 
 std::string blas_description() {

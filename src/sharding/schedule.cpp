@@ -45,18 +45,21 @@ std::vector<Visit> visits_of_micro_batch(const ScheduleInput& in, std::size_t mi
 void mark_buffers(std::vector<Visit>& visits, const ScheduleInput& in, bool training) {
   const Strategy& strategy = in.strategy;
   const auto makes_gradients = [](const Visit& v) { return v.compute.back().verb != Verb::forward; };
+  constexpr std::size_t never = -1;
+  std::vector<std::size_t> first_gradients(in.is_root.size(), never), last(in.is_root.size(), never);
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    const std::size_t unit = visits[i].unit;
+    if (makes_gradients(visits[i])) first_gradients[unit] = std::min(first_gradients[unit], i);
+    last[unit] = i;
+  }
   for (std::size_t i = 0; i < visits.size(); ++i) {
     Visit& visit = visits[i];
-    const auto same_unit = [&](const Visit& other) { return other.unit == visit.unit; };
-    const bool last_of_micro_batch = std::none_of(visits.begin() + i + 1, visits.end(), same_unit);
-    const bool first_with_gradients =
-        training && makes_gradients(visit) &&
-        std::none_of(visits.begin(), visits.begin() + i,
-                     [&](const Visit& other) { return same_unit(other) && makes_gradients(other); });
-    const bool first = visit.micro_batch == 0, last = visit.micro_batch + 1 == in.micro_batches;
-    visit.opens_gradients = first_with_gradients && (first || !strategy.gradients_whole);
-    visit.reduces = training && last_of_micro_batch && (last || !strategy.gradients_whole);
-    visit.reshards = last_of_micro_batch ? (last || !strategy.parameters_whole)
+    const bool last_of_micro_batch = last[visit.unit] == i;
+    const bool first_with_gradients = training && first_gradients[visit.unit] == i;
+    const bool first_batch = visit.micro_batch == 0, last_batch = visit.micro_batch + 1 == in.micro_batches;
+    visit.opens_gradients = first_with_gradients && (first_batch || !strategy.gradients_whole);
+    visit.reduces = training && last_of_micro_batch && (last_batch || !strategy.gradients_whole);
+    visit.reshards = last_of_micro_batch ? (last_batch || !strategy.parameters_whole)
                                          : (strategy.reshard_after_forward && !in.is_root[visit.unit]);
   }
 }
@@ -186,6 +189,22 @@ std::vector<Action> make_evaluation_schedule(const ScheduleInput& input) {
 
 bool unshards(const ScheduleInput& input) {
   return input.shard_size > 1 || input.copies;
+}
+
+std::vector<std::uint64_t> counts_in_step(ScheduleInput input, Verb verb) {
+  const auto counts = [&](std::size_t micro_batches) {
+    input.micro_batches = micro_batches;
+    std::vector<std::uint64_t> by_unit(input.is_root.size());
+    for (const Action& action : make_training_schedule(input))
+      if (action.verb == verb) ++by_unit[action.index];
+    return by_unit;
+  };
+  const std::size_t all = input.micro_batches;
+  std::vector<std::uint64_t> result = counts(std::min<std::size_t>(all, 3));
+  if (all <= 3) return result;
+  const std::vector<std::uint64_t> of_two = counts(2);
+  for (std::size_t u = 0; u < result.size(); ++u) result[u] += (all - 3) * (result[u] - of_two[u]);
+  return result;
 }
 
 std::size_t count(const std::vector<Action>& schedule, Verb verb, std::size_t unit) {

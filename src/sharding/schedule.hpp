@@ -64,6 +64,10 @@ std::vector<Action> make_evaluation_schedule(const ScheduleInput& input);
 /// Whether units are unsharded at all: else they always are.
 bool unshards(const ScheduleInput& input);
 
+/// How often `verb`, which concerns units, is done to each unit in a training step, without making the whole
+/// schedule: every micro-batch between the first and the last adds the same.
+std::vector<std::uint64_t> counts_in_step(ScheduleInput input, Verb verb);
+
 /// How often `verb` is done to unit `unit`.
 std::size_t count(const std::vector<Action>& schedule, Verb verb, std::size_t unit);
 

@@ -76,10 +76,18 @@ double seconds_of(const std::vector<ProductRate>& rates) {
   return seconds;
 }
 
-std::vector<ProductRate> measure_products(const RunConfig& config, const Communicator& world, int repeats) {
+std::vector<ProductRate> measure_products(const RunConfig& config, const Communicator& world, int repeats,
+                                          const std::function<void(const ProductRate&)>& tell) {
   const Exec exec;
+  const std::vector<ProductShape> shapes = product_shapes(config.model, config.activations());
+  std::uint64_t largest = 0;
+  for (const ProductShape& s : shapes)
+    largest = std::max<std::uint64_t>(largest, s.m * s.k + s.k * s.n + s.m * s.n);
+  MemoryBytes bytes = {};
+  bytes[static_cast<std::size_t>(MemoryClass::activations)] = largest * size_of(config.precision.master);
+  require_memory(world, bytes);
   std::vector<ProductRate> rates;
-  for (const ProductShape& shape : product_shapes(config.model, config.activations())) {
+  for (const ProductShape& shape : shapes) {
     const bool gradient = shape.name.find("weight gradient") != std::string::npos;
     const double rate = with_precision(config.precision, [&]<class T, class G>() {
       if (shape.wide || shape.name == "head forward") return rate_of<T, Wide<T>>(exec, world, shape, repeats);
@@ -87,6 +95,7 @@ std::vector<ProductRate> measure_products(const RunConfig& config, const Communi
       return rate_of<T, T>(exec, world, shape, repeats);
     });
     rates.push_back({shape, rate});
+    if (tell) tell(rates.back());
   }
   return rates;
 }
@@ -96,7 +105,14 @@ ExitCode bench_gemm(const BenchGemmOptions& options) {
   Deck deck = read_deck(*world, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
   choose_gemm(config.precision.param, config.precision.gemm);
-  const auto rates = measure_products(config, *world, options.repeats);
+  const std::size_t products = product_shapes(config.model, config.activations()).size();
+  std::size_t done = 0;
+  const auto rates = measure_products(config, *world, options.repeats, [&](const ProductRate& rate) {
+    ++done;
+    if (world->rank() == 0)
+      fmt::print(stderr, "{} of {}: {} {:.1f} GFLOP/s\n", done, products, rate.shape.name,
+                 rate.flops_per_second / 1e9);
+  });
   world->agree([&] {
     if (world->rank() != 0) return;
     fmt::print("{} ranks at once, rank 0, {} by {}, medians of {}\n{}", world->size(),

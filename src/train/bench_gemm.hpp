@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,10 @@ struct ProductRate {
   double flops_per_second = 0;  ///< median of the repeats
 };
 
-/// Measures the model's own products, in the types that the run uses. Collective.
-std::vector<ProductRate> measure_products(const RunConfig& config, const Communicator& world, int repeats);
+/// Measures the model's own products, in the types that the run uses; `tell` hears of each when it is done.
+/// Collective; throws EnvironmentError where the largest one does not fit in memory.
+std::vector<ProductRate> measure_products(const RunConfig& config, const Communicator& world, int repeats,
+                                          const std::function<void(const ProductRate&)>& tell = {});
 
 /// Seconds that a full micro-batch's products take at those rates.
 double seconds_of(const std::vector<ProductRate>& rates);

@@ -39,7 +39,6 @@ double exposed_so_far(const Mesh& mesh) {
 template <class T, class G>
 StepSplit measure_step(const RunConfig& config, const Communicator& world, int steps) {
   Mesh mesh = make_mesh(world, config.parallel.shard_size_for(world.size()));
-  require_memory(world, predict_memory(config, make_plan(config, world.size(), mesh.shard_size)));
   const auto dataset = make_dataset(config.data, sample_shape(config.model), config.train.seed);
   Trainer<T, G> trainer(config, world, mesh, *dataset);
   for (int i = 0; i < 2; ++i) trainer.step();
@@ -73,6 +72,8 @@ ExitCode bench_step(const BenchStepOptions& options) {
   const auto world = make_world_communicator(config.comm_backend, comm);
   choose_gemm(config.precision.param, config.precision.gemm);
 
+  const int shard_size = config.parallel.shard_size_for(world->size());
+  require_memory(*world, predict_memory(config, make_plan(config, world->size(), shard_size)));
   const auto before = measure_products(config, *world, 10);
   const StepSplit split = with_precision(config.precision, [&]<class T, class G>() {
     return measure_step<T, G>(config, *world, options.steps);

@@ -8,6 +8,7 @@
 
 #include "comm/communicator.hpp"
 #include "core/deck.hpp"
+#include "train/loss_scale.hpp"
 
 namespace shardmark {
 
@@ -34,7 +35,7 @@ PrecisionConfig read_precision(Deck& deck) {
   const std::string param = deck.choice("precision.param", "fp32", {"fp32", "fp64", "bf16", "fp16"});
   const std::string reduce = deck.choice("precision.reduce", "auto", {"auto", "fp32", "fp64", "bf16"});
   precision.gemm = deck.choice("precision.gemm", "auto", {"auto", "emulated"});
-  precision.loss_scale = deck.real("precision.loss_scale", 65536, 1, infinity);
+  precision.loss_scale = deck.real("precision.loss_scale", 65536, 1, LossScale::largest);
   precision.loss_scale_growth = deck.count("precision.loss_scale_growth", 2000, 1);
 
   for (Dtype dtype : {Dtype::fp32, Dtype::fp64, Dtype::bf16, Dtype::fp16})
@@ -154,6 +155,8 @@ RunConfig read_run_config(Deck& deck) {
   if (regression != (run.model.kind == "mlp"))
     deck.fail("data.kind", regression ? "needs model.kind = \"mlp\""
                                       : "needs model.kind = \"gpt\"; an mlp learns from \"teacher\"");
+  if (run.model.kind == "mlp" && run.train.recompute_every > 0)
+    deck.fail("train.recompute", "is for model.kind = \"gpt\"; an mlp needs \"none\"");
   if (run.checkpoint.dir.empty()) run.checkpoint.dir = run.output_dir + "/checkpoints";
   return run;
 }

@@ -14,6 +14,9 @@ class LossScale {
   LossScale() = default;
   LossScale(double factor, std::uint64_t growth) : factor_(factor), growth_(growth) {}
 
+  /// No factor in use is larger.
+  static constexpr double largest = 4294967296;  // 2^32
+
   double factor() const { return factor_; }
   /// Steps without overflow since the factor last changed.
   std::uint64_t calm_steps() const { return calm_steps_; }
@@ -36,7 +39,6 @@ class LossScale {
   }
 
  private:
-  static constexpr double largest = 1u << 30;
   double factor_ = 1;
   std::uint64_t growth_ = 0, calm_steps_ = 0;
 };

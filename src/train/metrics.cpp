@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -43,11 +44,20 @@ void MetricsFile::write(const StepMetrics& metrics) {
                                 {"lr", metrics.result.learning_rate},
                                 {"grad_norm", metrics.result.grad_norm},
                                 {item_name_, metrics.items},
+                                {"skipped", metrics.result.skipped},
+                                {"loss_scale", metrics.result.loss_scale},
                                 {"seconds", metrics.seconds},
                                 {item_name_ + "_per_second", metrics.items / metrics.seconds}};
   if (metrics.validation_loss) row["validation_loss"] = *metrics.validation_loss;
   out_ << row.dump() << std::endl;
   if (!out_) throw EnvironmentError(path_ + ": can't be written");
+}
+
+void require_finite_validation(const StepMetrics& metrics) {
+  if (metrics.validation_loss && !std::isfinite(*metrics.validation_loss))
+    throw Error(
+        ExitCode::invalid,
+        fmt::format("the validation loss after step {} is {}", metrics.step, *metrics.validation_loss), true);
 }
 
 void MetricsFile::complete(double validation_loss) {
@@ -81,6 +91,11 @@ Progress::Progress(std::uint64_t first_step, std::uint64_t last_step, std::uint6
 void Progress::show(const StepMetrics& metrics) {
   ++steps_shown_;
   seconds_ += metrics.seconds;
+  const StepResult& result = metrics.result;
+  if (result.skipped)
+    say(fmt::format("step {} skipped: {}", metrics.step, result.reason));
+  else if (result.next_loss_scale != result.loss_scale)
+    say(fmt::format("loss scale {} after step {}", result.next_loss_scale, metrics.step));
   const bool due = metrics.step % every_ == 0 || metrics.step == last_step_ || steps_shown_ == 1;
   if (!due && !metrics.validation_loss) return;
   const double rate = metrics.items / metrics.seconds;

@@ -21,6 +21,9 @@ struct StepMetrics {
   std::optional<double> validation_loss;
 };
 
+/// Throws Error(invalid) where there is a validation loss that is not finite.
+void require_finite_validation(const StepMetrics& metrics);
+
 /// metrics.jsonl: a line a step, written at once, so that nothing is lost on a kill.
 class MetricsFile {
  public:

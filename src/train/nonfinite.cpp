@@ -77,7 +77,15 @@ std::string Trainer<T, G>::locate_nonfinite() {
   after_action_ = {};
   if (found.empty()) found_at = nowhere;
   const int first = -world_.host_max(-found_at);
-  if (first == nowhere) return "the reduction over the ranks";
+  if (first == nowhere) {
+    int unit = 0;  // counted from the last one, so that the largest is the first
+    const auto count = static_cast<int>(units_.size());
+    for (int u = count; u-- > 0;)
+      if (has_nonfinite<G>(exec_, units_[u].gradient_shard())) unit = count - u;
+    unit = world_.host_max(unit);
+    if (unit == 0) return "no place: the passes done again are finite";
+    return "the reduction over the ranks of the unit of " + units_[count - unit].specs().front().name;
+  }
   const int speaker = world_.host_max(found_at == first ? world_.size() - world_.rank() : 0);
   return world_.host_broadcast(found, world_.size() - speaker);
 }

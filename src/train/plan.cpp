@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace shardmark {
@@ -45,6 +47,12 @@ Plan make_plan(const RunConfig& config, int ranks, int shard_size) {
   schedule.prefetch = config.parallel.prefetch;
   schedule.reductions_in_flight = config.parallel.reductions_in_flight();
   schedule.micro_batches = micro_batches_for(config.train.global_batch, ranks, config.train.micro_batch);
+  constexpr std::size_t most = 1 << 14;  // a schedule is a list in memory
+  if (schedule.micro_batches > most)
+    throw DeckError(
+        fmt::format("train.global_batch = {} makes {} micro-batches a rank, at most {} are allowed: "
+                    "raise train.micro_batch",
+                    config.train.global_batch, schedule.micro_batches, most));
   return plan;
 }
 
@@ -136,12 +144,14 @@ TrafficByKind predict_traffic(const RunConfig& config, const Plan& plan) {
   };
   const std::uint64_t S = plan.schedule.shard_size, R = plan.schedule.replicas;
   const std::uint64_t param = size_of(config.precision.param), reduce = size_of(config.precision.reduce);
-  const auto schedule = make_training_schedule(plan.schedule);
+  const auto unshards = counts_in_step(plan.schedule, Verb::unshard),
+             reductions = counts_in_step(plan.schedule, Verb::reduce),
+             all_reductions = counts_in_step(plan.schedule, Verb::all_reduce);
   for (std::size_t u = 0; u < plan.layouts.size(); ++u) {
     const std::uint64_t slice = plan.layouts[u].slice;
-    add(Collective::all_gather, count(schedule, Verb::unshard, u), slice * (S - 1) * param);
-    add(Collective::reduce_scatter, count(schedule, Verb::reduce, u), slice * (S - 1) * reduce);
-    add(Collective::all_reduce, count(schedule, Verb::all_reduce, u), 2 * (slice * reduce * (R - 1) / R));
+    add(Collective::all_gather, unshards[u], slice * (S - 1) * param);
+    add(Collective::reduce_scatter, reductions[u], slice * (S - 1) * reduce);
+    add(Collective::all_reduce, all_reductions[u], 2 * (slice * reduce * (R - 1) / R));
   }
   return traffic;
 }

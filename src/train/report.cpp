@@ -42,12 +42,12 @@ Json to_json(const Summary& summary) {
 }  // namespace
 
 void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
-                  const TrafficByKind& predicted) {
+                  const TrafficByKind& predicted, std::uint64_t passes) {
   for (std::size_t i = 0; i < after.size(); ++i) {
     record.traffic_measured[i].calls += after[i].calls - before[i].calls;
     record.traffic_measured[i].bytes += after[i].bytes - before[i].bytes;
-    record.traffic_predicted[i].calls += predicted[i].calls;
-    record.traffic_predicted[i].bytes += predicted[i].bytes;
+    record.traffic_predicted[i].calls += passes * predicted[i].calls;
+    record.traffic_predicted[i].bytes += passes * predicted[i].bytes;
   }
 }
 
@@ -78,6 +78,15 @@ std::string difference_from_prediction(const RunRecord& record) {
   return text;
 }
 
+std::string fault_of_losses(const RunRecord& record) {
+  if (record.steps_taken == 0) return "";
+  if (record.steps_skipped == record.steps_taken)
+    return fmt::format("all {} steps were skipped: nothing was learnt", record.steps_taken);
+  if (!std::isfinite(record.final_loss))
+    return fmt::format("the loss of the last step is {}", record.final_loss);
+  return "";
+}
+
 std::map<std::string, checkpoint::Value> provenance(int ranks, const RunConfig& config,
                                                     const RunRecord& record) {
   return {{"ranks", std::int64_t{ranks}},
@@ -99,6 +108,7 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   report["precision"] = {{"param", name_of(config.precision.param)},
                          {"reduce", name_of(config.precision.reduce)},
                          {"master", name_of(config.precision.master)},
+                         {"loss_scale", record.loss_scale},
                          {"gemm", record.gemm}};
   report["data"] = record.data;
   report["parameters"] = record.parameters;

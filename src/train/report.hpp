@@ -41,6 +41,8 @@ struct RunRecord {
   double final_loss = 0, validation_loss = 0, lowest_loss = 0;
   std::uint64_t first_step = 0;  ///< done before this run
   std::uint64_t steps = 0, skipped_steps = 0, replica_checks = 0;
+  std::uint64_t steps_taken = 0, steps_skipped = 0;            ///< by this run
+  double loss_scale = 1;                                       ///< after the last step
   std::array<double, verb_names.size()> seconds_by_verb = {};  ///< of this rank's main thread
   double optimizer_seconds = 0;
   TimeByKind comm_times = {};  ///< of this rank's collectives, evaluation included
@@ -54,9 +56,9 @@ struct RunRecord {
   std::string stopped_by;        ///< a signal's name or "deadline"; empty where the run ended by itself
 };
 
-/// Adds the traffic of a step that is done.
+/// Adds the traffic of a step that is done; `predicted` is that of one pass over the global batch.
 void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
-                  const TrafficByKind& predicted);
+                  const TrafficByKind& predicted, std::uint64_t passes);
 
 /// Rates over the timed steps, as medians.
 struct FigureOfMerit {
@@ -67,6 +69,10 @@ FigureOfMerit figure_of_merit(const RunRecord& record);
 
 /// Where this rank's memory or traffic is not as predicted, or nothing.
 std::string difference_from_prediction(const RunRecord& record);
+
+/// Why a run that did all its steps has learnt nothing that can be relied on: a last loss that is not finite,
+/// or no step that changed the weights; or nothing.
+std::string fault_of_losses(const RunRecord& record);
 
 /// /run of a checkpoint.
 std::map<std::string, checkpoint::Value> provenance(int ranks, const RunConfig& config,

@@ -182,8 +182,11 @@ class Run {
       stop_.stepped(metrics.seconds);
       metrics.step = trainer_->steps_done();
       metrics.items = static_cast<std::uint64_t>(record_.items_per_step);
-      book_traffic(record_, traffic_before, measured_traffic(mesh_), traffic_of_a_step_);
-      if (metrics.step - first_step > config_.train.timing_warmup) {
+      book_traffic(record_, traffic_before, measured_traffic(mesh_), traffic_of_a_step_,
+                   metrics.result.passes);
+      ++record_.steps_taken;
+      record_.steps_skipped += metrics.result.skipped ? 1 : 0;
+      if (metrics.step - first_step > config_.train.timing_warmup && metrics.result.passes == 1) {
         record_.step_seconds.push_back(metrics.seconds);
         (beside_save ? record_.step_seconds_beside_save : record_.step_seconds_alone)
             .push_back(metrics.seconds);
@@ -192,8 +195,6 @@ class Run {
         if (exec_is_host) record_.gemm_share = in_gemm / timed;
       }
       record_.final_loss = metrics.result.loss;
-      if (metrics.result.skipped && progress_)
-        progress_->say(fmt::format("step {} skipped: {}", metrics.step, metrics.result.reason));
       check_replicas(metrics.step);
       try {
         if (is_due(config_.train.eval_every)) evaluate(metrics);
@@ -202,6 +203,7 @@ class Run {
         throw;
       }
       note(metrics);
+      require_finite_validation(metrics);
       note_save(saver_->poll());
       if (is_due(config_.checkpoint.every)) save();
     }
@@ -226,10 +228,12 @@ class Run {
     const bool missing = first() && metrics_->lacks_validation() && is_due(config_.train.eval_every);
     if (world_.host_max(missing ? 1 : 0) == 0) return false;
     StepMetrics metrics;
+    metrics.step = trainer_->steps_done();
     evaluate(metrics);
     world_.agree([&] {
       if (first() && metrics.validation_loss) metrics_->complete(*metrics.validation_loss);
     });
+    require_finite_validation(metrics);
     return metrics.validation_loss.has_value();
   }
 
@@ -299,6 +303,7 @@ class Run {
   std::string find_invalid() {
     if (!record_.invalid.empty()) return record_.invalid;
     std::string reason = difference_from_prediction(record_);
+    if (record_.stopped_by.empty() && reason.empty()) reason = fault_of_losses(record_);
     if (!trainer_->parameters_are_finite()) reason = "weights are not finite";
     const int speaker = world_.host_max(reason.empty() ? 0 : world_.size() - world_.rank());
     return speaker == 0 ? "" : world_.host_broadcast(reason, world_.size() - speaker);
@@ -311,6 +316,7 @@ class Run {
     record_.steps = trainer_->steps_done();
     record_.memory_measured = ledger_.peak();
     record_.transfers = trainer_->transfers();
+    record_.loss_scale = trainer_->loss_scale().factor();
     record_.skipped_steps = trainer_->position().skipped_steps;
     record_.seconds_by_verb = trainer_->seconds();
     record_.optimizer_seconds = trainer_->optimizer_seconds();
@@ -368,7 +374,7 @@ class Run {
 ExitCode run_training(const RunOptions& options) {
   const auto bootstrap = make_world_communicator("mpi");
   std::optional<double> deadline;
-  if (!options.deadline.empty()) deadline = parse_deadline(options.deadline, wall_clock());
+  if (options.deadline) deadline = parse_deadline(*options.deadline, wall_clock());
   StopListener stop(*bootstrap, deadline);
   Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);

@@ -14,9 +14,9 @@ struct RunOptions {
   std::string deck;                    ///< path of the deck
   std::vector<std::string> overrides;  ///< section.key=value
   ResumeOptions resume;
-  std::string progress = "auto";  ///< "auto", "line" or "rows"
-  std::string deadline;           ///< when to stop, as parse_deadline() reads it; empty: never
-  bool dry_run = false;           ///< print what the run would take and send, and stop
+  std::string progress = "auto";        ///< "auto", "line" or "rows"
+  std::optional<std::string> deadline;  ///< when to stop, as parse_deadline() reads it
+  bool dry_run = false;                 ///< print what the run would take and send, and stop
 };
 
 /// `shardmark train`: reads the deck, trains, saves and reports. Collective. Returns the exit code; throws

@@ -43,7 +43,10 @@ std::optional<double> parse_local_time(const std::string& text) {
   const char* end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
   if (end == nullptr || *end != '\0') return {};
   time.tm_isdst = -1;
-  return static_cast<double>(std::mktime(&time));
+  const int day = time.tm_mday;
+  const std::time_t seconds = std::mktime(&time);
+  if (time.tm_mday != day) return {};  // 31 February
+  return static_cast<double>(seconds);
 }
 
 }  // namespace
@@ -55,12 +58,15 @@ double wall_clock() {
 double parse_deadline(const std::string& text, double now) {
   const bool relative = text.starts_with('+');
   std::optional<double> value = parse_number(relative ? text.substr(1) : text);
-  if (value && *value >= 0) return relative ? now + *value : *value;
-  if (const auto time = parse_local_time(text)) return *time;
-  throw DeckError(
-      fmt::format("--deadline {} is no time; valid: Unix seconds, a local time like 2026-01-31T18:30:00, or "
-                  "+SECONDS from now",
-                  text));
+  if (value && relative) value = *value >= 0 ? std::optional(now + *value) : std::nullopt;
+  if (!value && !relative) value = parse_local_time(text);
+  if (value && *value <= now && !relative)
+    throw DeckError(fmt::format("--deadline {} is over: it is {:.0f} now, in Unix seconds", text, now));
+  if (value) return *value;
+  throw DeckError(fmt::format(
+      "--deadline \"{}\" is no time; valid: Unix seconds, a local time like 2026-01-31T18:30:00, or "
+      "+SECONDS from now",
+      text));
 }
 
 StopListener::StopListener(const Communicator& world, std::optional<double> deadline)

@@ -16,6 +16,11 @@ namespace shardmark {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+/// NaN may have a sign, which tells nothing.
+double unsigned_nan(double value) {
+  return std::isnan(value) ? std::abs(value) : value;
+}
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -105,8 +110,8 @@ StepResult Trainer<T, G>::step() {
   const std::uint64_t number = position_.steps + 1;
   StepResult result;
   result.loss_scale = loss_scale_.factor();
-  result.loss = loss_and_gradients();
-  result.grad_norm = global_norm() / loss_scale_.factor();
+  result.loss = unsigned_nan(loss_and_gradients());
+  result.grad_norm = unsigned_nan(global_norm() / loss_scale_.factor());
   result.learning_rate = learning_rate(config_.schedule, config_.optimizer.lr, number, config_.train.steps);
 
   result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.grad_norm);
@@ -118,11 +123,13 @@ StepResult Trainer<T, G>::step() {
     loss_scale_.overflowed();
     result.reason = fmt::format("a gradient overflowed, loss scale {} now", loss_scale_.factor());
   } else {
+    result.passes = 2;
     result.reason =
         fmt::format("the loss ({}) or the gradient norm ({}) of step {} is not finite; it began in {}",
                     result.loss, result.grad_norm, number, locate_nonfinite());
     if (config_.train.on_nonfinite == OnNonfinite::stop) throw Error(ExitCode::invalid, result.reason, true);
   }
+  result.next_loss_scale = loss_scale_.factor();
   position_.steps = number;
   position_.samples_seen += config_.train.global_batch;
   position_.skipped_steps += result.skipped ? 1 : 0;
@@ -222,11 +229,19 @@ template <class T, class G>
 double Trainer<T, G>::evaluate() {
   const SampleRange all{0, dataset_.samples(Split::validation)};
   if (all.count == 0) return std::numeric_limits<double>::quiet_NaN();
-  ScheduleInput input = plan_.schedule;
-  input.micro_batches = micro_batches_for(all.count, world_.size(), config_.train.micro_batch);
-  const double sum = run(make_evaluation_schedule(input), Split::validation,
-                         share_of(all, world_.rank(), world_.size()), 0.0);
-  return world_.host_sum(sum) / terms(all.count);
+  const SampleRange own = share_of(all, world_.rank(), world_.size());
+  const std::uint64_t micro_batch = config_.train.micro_batch;
+  const std::size_t micro_batches = micro_batches_for(all.count, world_.size(), micro_batch);
+  constexpr std::size_t most = 256;  // micro-batches in a schedule, which is a list in memory
+  double sum = 0;
+  for (std::size_t begin = 0; begin < micro_batches; begin += most) {
+    ScheduleInput input = plan_.schedule;
+    input.micro_batches = std::min(most, micro_batches - begin);
+    const std::uint64_t offset = std::min(begin * micro_batch, own.count);
+    const std::uint64_t samples = std::min(input.micro_batches * micro_batch, own.count - offset);
+    sum += run(make_evaluation_schedule(input), Split::validation, {own.first + offset, samples}, 0.0);
+  }
+  return unsigned_nan(world_.host_sum(sum) / terms(all.count));
 }
 
 template <class T, class G>

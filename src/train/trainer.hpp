@@ -26,9 +26,10 @@ struct StepResult {
   double loss = 0;       ///< mean over the terms of the global batch, in nats for tokens
   double grad_norm = 0;  ///< global, before clipping
   double learning_rate = 0;
-  double loss_scale = 1;
-  bool skipped = false;  ///< not finite: weights and optimizer state are as before
-  std::string reason;    ///< of a skipped step
+  double loss_scale = 1, next_loss_scale = 1;
+  bool skipped = false;      ///< not finite: weights and optimizer state are as before
+  std::string reason;        ///< of a skipped step
+  std::uint64_t passes = 1;  ///< over the global batch, each with all its traffic
 };
 
 /// How far a run is; saved with it.

@@ -9,6 +9,8 @@
 #include <functional>
 
 #include "core/rng.hpp"
+#include "layers/gemm.hpp"
+#include "train/precision_dispatch.hpp"
 #include "train/preflight.hpp"
 #include "train/state.hpp"
 
@@ -48,16 +50,23 @@ class Verifier {
       : world_(world),
         deck_(read_deck(world, options.deck, options.overrides)),
         config_(Bench::config_of(deck_, {})) {
+    Deck own = deck_.with({"precision.loss_scale=1024"});
+    own_config_ = read_run_config(own);
+    choose_gemm(own_config_.precision.param, own_config_.precision.gemm);
     dataset_ = make_dataset(config_.data, sample_shape(config_.model), config_.train.seed);
   }
 
   ExitCode operator()() {
-    if (world_.rank() == 0) fmt::print("verify at {} ranks, in double precision\n", world_.size());
+    if (world_.rank() == 0)
+      fmt::print("verify at {} ranks, in double precision but where another one is named\n", world_.size());
     require_memory(world_, predicted());
     check("collectives, fp32", [&] { return collectives<float>(); });
     check("collectives, fp64", [&] { return collectives<double>(); });
     check("collectives, bf16", [&] { return collectives<bf16>(); });
     check("gradient against differences", [&] { return gradient(); });
+    if (own_config_.precision.param != Dtype::fp64)
+      check(fmt::format("gradient in {} against fp64", name_of(own_config_.precision.param)),
+            [&] { return own_precision(); });
     for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "hybrid"})
       check(std::string("losses of ") + strategy, [&] { return losses(strategy); });
     check("save, load, go on", [&] { return round_trip(); });
@@ -184,6 +193,38 @@ class Verifier {
     return dot;
   }
 
+  /// The gradient in the deck's precision, by the products that a run uses, against that in double.
+  Outcome own_precision() const {
+    Bench exact(deck_, world_, *dataset_, {});
+    exact.trainer.loss_and_gradients();
+    const double error = with_precision(own_config_.precision, [&]<class T, class G>() {
+      Mesh mesh = make_mesh(world_, own_config_.parallel.shard_size_for(world_.size()));
+      Trainer<T, G> trainer(own_config_, world_, mesh, *dataset_);
+      trainer.loss_and_gradients();
+      double squares = 0, differences = 0;
+      for (std::size_t u = 0; u < trainer.units().size(); ++u) {
+        const auto to_host = [](const auto& view) {
+          return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+        };
+        const auto expected = to_host(exact.trainer.units()[u].gradient_shard());
+        const auto found = to_host(trainer.units()[u].gradient_shard());
+        for (const Segment& segment : trainer.units()[u].segments())
+          for (std::size_t i = segment.offset; i < segment.offset + segment.size(); ++i) {
+            squares += expected(i) * expected(i);
+            const double value = static_cast<double>(found(i)) / trainer.loss_scale().factor();
+            differences += (value - expected(i)) * (value - expected(i));
+          }
+      }
+      return std::sqrt(world_.host_sum(differences) / world_.host_sum(squares));
+    });
+    const Dtype param = own_config_.precision.param;
+    const double most = own_config_.precision.reduce == Dtype::bf16 || param == Dtype::bf16 ? 2e-2
+                        : param == Dtype::fp16                                              ? 4e-3
+                                                                                            : 1e-5;
+    return {error < most, fmt::format("{}: relative difference of the gradients {:.1e} (below {:.0e})",
+                                      gemm_description(param), error, most)};
+  }
+
   /// Losses of three steps, and the gradient norm of the first, against ddp on one rank.
   Outcome losses(const std::string& strategy) {
     if (reference_.empty()) {
@@ -284,7 +325,8 @@ class Verifier {
 
   const Communicator& world_;
   DeckSource deck_;
-  RunConfig config_;
+  RunConfig config_;      ///< in double
+  RunConfig own_config_;  ///< in the deck's precision
   std::unique_ptr<Dataset> dataset_;
   std::vector<StepResult> reference_;
   int failed_ = 0, done_ = 0;

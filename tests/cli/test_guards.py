@@ -27,6 +27,27 @@ class Guards(harness.CliTest):
             self.assertTrue(ended.out[-1].startswith("RESULT: INVALID: weights are not finite"), ended.out[-1])
             self.assertEqual(self.saved(), [])
 
+    def test_losses_that_are_not_finite_are_invalid(self):
+        steady = {"schedule.warmup": 0, "schedule.kind": "constant"}
+        explode = {**steady, "optimizer.lr": 1e20}
+        overflow = {**steady, "precision.param": "fp16", "precision.gemm": "emulated", "precision.loss_scale": 2.0**32}
+        skip = {"train.on_nonfinite": "skip"}
+        for changes, reason in [
+                ({**explode, **skip, "train.steps": 4}, "the loss of the last step is nan"),
+                ({**explode, "train.steps": 1, "train.eval_every": 1}, "the validation loss after step 1 is nan"),
+                ({**explode, **skip, "train.steps": 3, "train.eval_every": 2}, "the validation loss after step 2 is"),
+                ({**overflow, "train.steps": 2}, "all 2 steps were skipped")]:
+            for ranks in [1, 3]:
+                with self.subTest(reason=reason, ranks=ranks):
+                    ended = self.run_program("train", self.write_deck(changes), ranks=ranks)
+                    self.assertEqual(ended.codes, [1] * ranks, ended.stderr)
+                    self.assertTrue(ended.out[-1].startswith("RESULT: INVALID: " + reason), ended.out[-1])
+                    self.assertNotIn("-nan", "\n".join(ended.out))
+        rows = harness.metrics_of(self.folder / "out")
+        self.assertEqual([(row["skipped"], row["loss_scale"]) for row in rows], [(True, 2.0**32), (True, 2.0**31)])
+        report = json.loads((self.folder / "out" / "report.json").read_text())
+        self.assertEqual(report["precision"]["loss_scale"], 2.0**30)
+
     def test_an_invalid_run_reports_in_place_of_an_earlier_one(self):
         self.train()
         deck = self.write_deck({"schedule.warmup": 0, "optimizer.lr": 1e38, "train.steps": 9})

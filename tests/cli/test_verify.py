@@ -14,10 +14,24 @@ class Verify(harness.CliTest):
             ended = self.run_program("verify", self.write_deck(), ranks=ranks)
             self.assertEqual(ended.codes, [0] * ranks, ended.stderr)
             lines = [line for line in ended.out if " PASSED " in line or " FAILED " in line]
-            self.assertEqual(len(lines), 11, ended.out)
+            self.assertEqual(len(lines), 12, ended.out)
             self.assertNotIn("FAILED", "\n".join(lines))
-            self.assertEqual(ended.out[-1], "0 of 11 checks failed")
+            self.assertEqual(ended.out[-1], "0 of 12 checks failed")
             self.assertEqual(list((self.folder / "out").glob("*")), [])
+
+
+    def test_the_deck_s_own_precision_is_checked(self):
+        emulated = {"precision.gemm": "emulated"}
+        for precision, changes, checks in [("fp32", {}, 12), ("bf16", emulated, 12), ("fp16", emulated, 12),
+                                           ("fp64", {}, 11)]:
+            with self.subTest(precision):
+                ended = self.run_program("verify", self.write_deck({"precision.param": precision, **changes}), ranks=2)
+                self.assertEqual(ended.codes, [0, 0], ended.stderr + "\n".join(ended.out))
+                own = [line for line in ended.out if line.startswith(f"gradient in {precision} against fp64")]
+                self.assertEqual((len(own), ended.out[-1]), (checks - 11, f"0 of {checks} checks failed"))
+                for line in own:
+                    # Rounding is seen: a check in double by mistake would show none.
+                    self.assertGreater(float(re.search(r"gradients (\S+) ", line)[1]), 1e-8)
 
 
 class Benches(harness.CliTest):
