@@ -9,6 +9,7 @@
 #include "checkpoint/format.hpp"
 #include "commands.hpp"
 #include "core/runtime.hpp"
+#include "core/version.hpp"
 #include "layers/blas.hpp"
 
 namespace shardmark {
@@ -18,7 +19,7 @@ ExitCode parse_and_run(int argc, char** argv, bool speaks) {
   CLI::App app(
       "Shardmark: sharded training (FSDP, ZeRO) on Kokkos, MPI and parallel HDF5.\n"
       "Exit codes: 0 valid, 1 invalid, 2 bad deck or arguments, 3 environment, 75 stopped: run again.");
-  app.set_version_flag("--version", SHARDMARK_VERSION);
+  app.set_version_flag("--version", version);
   CLI::App& train = *app.add_subcommand("train", "Train the model of a deck; run it under mpirun or srun");
   CLI::App& info = *app.add_subcommand("info", "Versions, back ends and machine");
   CLI::App& verify = *app.add_subcommand("verify", "Check what this build computes, sends and stores");

@@ -9,6 +9,7 @@
 
 #include "checkpoint/format.hpp"
 #include "comm/communicator.hpp"
+#include "core/version.hpp"
 #include "layers/blas.hpp"
 #include "layers/gemm.hpp"
 #include "train/report.hpp"
@@ -35,7 +36,7 @@ nlohmann::ordered_json describe_build() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   nlohmann::ordered_json build;
-  build["shardmark"] = SHARDMARK_VERSION;
+  build["shardmark"] = version;
   build["compiler"] = __VERSION__;
   build["kokkos"] = dotted(KOKKOS_VERSION);
   build["execution_space"] = Exec::name();

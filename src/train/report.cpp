@@ -10,6 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "core/version.hpp"
+
 namespace shardmark {
 
 using Json = nlohmann::ordered_json;
@@ -93,7 +96,7 @@ std::map<std::string, checkpoint::Value> provenance(int ranks, const RunConfig& 
           {"strategy", std::string(config.parallel.strategy.name)},
           {"mesh", fmt::format("{}", fmt::join(record.mesh, "\n"))},
           {"time", std::int64_t{std::time(nullptr)}},
-          {"version", std::string(SHARDMARK_VERSION)}};
+          {"version", std::string(version)}};
 }
 
 void write_report(const std::string& path, const Deck& deck, const RunConfig& config, const RunRecord& record,
