@@ -11,7 +11,7 @@ Installs what is missing (Debian and Ubuntu, as root or with sudo), configures, 
 A second run does only what is left to do and needs no network.
 
   --no-install  installs nothing: configures with what is there
-  --tests       also the tests and what they need: formatters, and Slurm for the tests of job scripts
+  --tests       also the tests and what they need: formatters, matplotlib, and Slurm for the tests of job scripts
   CMAKE OPTION  given to cmake, for example -DKokkos_ROOT=/opt/kokkos
 
 Environment: SHARDMARK_BUILD names another build folder; SHARDMARK_JOBS sets the number of compile jobs.
@@ -78,7 +78,8 @@ slurmctld : slurmctld
 slurmd : slurmd
 slurm-client : sbatch
 munge : munged
-iproute2 : ip"
+iproute2 : ip
+python3-matplotlib"
 fi
 
 # Prints the first package of every need that nothing meets.

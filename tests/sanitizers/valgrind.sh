@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: 2026 The Shardmark authors
 # SPDX-License-Identifier: Apache-2.0
-# Trains, saves, resumes and converts a tiny model on two ranks under valgrind's memcheck, in a build for processors that
+# Trains, saves and resumes a tiny model on two ranks under valgrind's memcheck, in a build for processors that
 # valgrind knows (no AVX-512). Exit code 1 and valgrind's own lines where a stack has a frame of ours.
 set -euo pipefail
 
