@@ -48,12 +48,12 @@ Native& native() {
 }
 
 /// Throws unless a library multiplies `param` here.
-void require_native(Dtype param) {
+void require_native(Dtype param, const std::string& wish) {
   if (!exec_is_host) return;
   const std::string lack =
       param == Dtype::bf16 ? onednn_lacks() : "no library here multiplies fp16 on the host";
   if (!lack.empty())
-    throw DeckError("precision.gemm = \"auto\" does not go with precision.param = \"" +
+    throw DeckError("precision.gemm = \"" + wish + "\" does not go with precision.param = \"" +
                     std::string(name_of(param)) + "\" here: " + lack + "; set precision.gemm = \"emulated\"");
 }
 
@@ -90,22 +90,24 @@ void multiply(const Exec& exec, const Product<A, C>& product) {
 
 void choose_gemm(Dtype param, const std::string& wish) {
   const bool small = param == Dtype::bf16 || param == Dtype::fp16;
-  if (wish != "auto" && wish != "emulated")
-    throw DeckError("precision.gemm = \"" + wish + "\" is unknown; valid: \"auto\", \"emulated\"");
-  if (!small && wish == "emulated")
-    throw DeckError("precision.gemm = \"emulated\" is for bf16 and fp16; with precision.param = \"" +
+  if (wish != "auto" && wish != "native" && wish != "emulated")
+    throw DeckError("precision.gemm = \"" + wish +
+                    "\" is unknown; valid: \"auto\", \"native\", \"emulated\"");
+  if (!small && wish != "auto")
+    throw DeckError("precision.gemm = \"" + wish + "\" is for bf16 and fp16; with precision.param = \"" +
                     std::string(name_of(param)) + "\" only \"auto\" is valid");
-  if (small && wish == "auto") require_native(param);
-  if (param == Dtype::bf16) native().bf16 = wish == "auto";
-  if (param == Dtype::fp16) native().fp16 = wish == "auto";
+  if (small && wish != "emulated") require_native(param, wish);
+  const bool slow = param == Dtype::bf16 && exec_is_host && onednn_is_slow();
+  const bool by_library = wish == "native" || (wish == "auto" && !slow);
+  if (param == Dtype::bf16) native().bf16 = by_library;
+  if (param == Dtype::fp16) native().fp16 = by_library;
 }
 
 std::string gemm_description(Dtype param) {
-  const std::string single = blas_name() + " sgemm";
-  if (param == Dtype::fp32) return single;
+  if (param == Dtype::fp32) return blas_name() + " sgemm";
   if (param == Dtype::fp64) return blas_name() + " dgemm";
   if (!(param == Dtype::bf16 ? native().bf16 : native().fp16))
-    return "emulated: " + single + " on converted tiles";
+    return "emulated: " + tile_gemm_name() + " on converted tiles";
   return exec_is_host ? onednn_description() : blas_name() + " " + name_of(param) + ", sums in fp32";
 }
 

@@ -21,9 +21,10 @@ struct GemmCounter {
 /// The counter of this process. To reset it, assign GemmCounter{}. Main thread only.
 GemmCounter& gemm_counter();
 
-/// Chooses what multiplies matrices of `param`, for the rest of the run. `wish` is precision.gemm: "auto"
-/// takes a library that multiplies this type itself, "emulated" converts tiles to Wide<T> and back. Throws
-/// DeckError where the wish cannot be met here. Without a call hosts emulate 16-bit products.
+/// Chooses what multiplies matrices of `param`, for the rest of the run. `wish` is precision.gemm: "native"
+/// takes a library that multiplies this type itself, "emulated" converts tiles to Wide<T> and back, "auto" is
+/// the faster of them ([Note: bf16 on hosts]) where there is a native way. Throws DeckError where the wish
+/// cannot be met here. Without a call hosts emulate 16-bit products.
 void choose_gemm(Dtype param, const std::string& wish);
 
 /// What multiplies matrices of `param` now, such as "OpenBLAS 0.3.21 sgemm".

@@ -35,16 +35,28 @@ std::string blas_name();
 template <class A, class C>
 void cublas_gemm(const Exec& exec, const Product<A, C>& product);
 
-/// bf16 on hosts: empty where the processor multiplies bf16 and oneDNN is there to use it, else what is
-/// lacking.
+/// [Note: bf16 on hosts] oneDNN multiplies bf16 by AMX or by AVX512-BF16. The latter has on Intel's
+/// processors half the rate of fp32 products (on one of 2.7 GHz 86 GFLOP/s a core against 174, from
+/// registers; oneDNN reaches 80 to 85), so that there products by way of fp32, about 150 GFLOP/s, are what is
+/// fast.
+///
+/// Empty where oneDNN is there and multiplies bf16 on this processor itself, else what is lacking.
 std::string onednn_lacks();
+/// True where emulated products are faster than those.
+bool onednn_is_slow();
 /// Such as "oneDNN 2.6.3 bf16 avx512_core_bf16".
 std::string onednn_description();
 template <class C>
 void onednn_gemm(const Exec& exec, const Product<bf16, C>& product);
 
+/// float on tiles whose rows are not whole pages apart, where oneDNN is the faster: by oneDNN in builds with
+/// it, else by blas_gemm().
+void tile_gemm(const Exec& exec, const Product<float, float>& product);
+/// Such as "oneDNN 2.6.3 sgemm".
+std::string tile_gemm_name();
+
 /// [Note: Emulated products] Any of the types, everywhere: tiles of A and B are converted to float and
-/// multiplied by blas_gemm(); a tile of a 16-bit C is added up in float over all of k and rounded once. The
+/// multiplied by tile_gemm(); a tile of a 16-bit C is added up in float over all of k and rounded once. The
 /// scratch of three tiles is allocated at the first call, and the order of all sums is fixed by the shape.
 template <class A, class C>
 void emulated_gemm(const Exec& exec, const Product<A, C>& product);

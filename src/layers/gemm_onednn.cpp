@@ -130,6 +130,15 @@ std::string onednn_lacks() {
   return native_isa() != nullptr ? "" : "the processor has no bf16 products (AVX512-BF16 or AMX)";
 }
 
+bool onednn_is_slow() {
+#if defined(__x86_64__)
+  const char* isa = native_isa();
+  return isa != nullptr && isa != native_isas[0].name && __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 std::string onednn_description() {
   const char* isa = native_isa();
   return "oneDNN " + onednn_version() + " bf16 " + (isa != nullptr ? isa : "without native products");
@@ -150,6 +159,22 @@ void onednn_gemm(const Exec&, const Product<bf16, C>& p) {
   }
 }
 
+void tile_gemm(const Exec&, const Product<float, float>& p) {
+  const auto number = [](std::size_t n) { return static_cast<dnnl_dim_t>(n); };
+  for (std::size_t i = 0; i < p.count; ++i) {
+    const dnnl_status_t status =
+        dnnl_sgemm(static_cast<char>(p.op_a), static_cast<char>(p.op_b), number(p.m), number(p.n),
+                   number(p.k), p.alpha, p.a.data + i * p.a.batch, number(p.a.row), p.b.data + i * p.b.batch,
+                   number(p.b.row), p.beta, p.c.data + i * p.c.batch, number(p.c.row));
+    if (status != dnnl_success)
+      throw EnvironmentError("oneDNN failed in an fp32 product: status " + std::to_string(status));
+  }
+}
+
+std::string tile_gemm_name() {
+  return "oneDNN " + onednn_version() + " sgemm";
+}
+
 }  // namespace shardmark
 
 #else
@@ -164,8 +189,17 @@ std::string onednn_version() {
 std::string onednn_lacks() {
   return "this build has no oneDNN (libdnnl-dev)";
 }
+bool onednn_is_slow() {
+  return false;
+}
 std::string onednn_description() {
   return "no oneDNN";
+}
+void tile_gemm(const Exec& exec, const Product<float, float>& product) {
+  blas_gemm(exec, product);
+}
+std::string tile_gemm_name() {
+  return blas_name() + " sgemm";
 }
 template <class C>
 void onednn_gemm(const Exec&, const Product<bf16, C>&) {
