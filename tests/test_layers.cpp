@@ -144,21 +144,24 @@ TEST(Linear, BiasGradientIsTheColumnSum) {
 TEST(Gelu, MatchesTheTanhFormAndItsDerivative) {
   const Exec exec;
   const std::size_t n = 3, c = 7;
-  const auto x = random_tensor("x", n * c, 2), y = constant_tensor(n * c, nan),
-             dy = random_tensor("dy", n * c);
+  const auto x = random_tensor("x", n * c, 2), bias = random_tensor("bias", c),
+             y = constant_tensor(n * c, nan), dy = random_tensor("dy", n * c);
+  auto biased = to_device(to_host(x));
   const auto loss = [&] {
-    gelu_forward<double>(exec, as_matrix<double>(x, n, c), as_matrix<double>(y, n, c));
+    Kokkos::deep_copy(biased, x);
+    gelu_forward<double>(exec, bias, as_matrix<double>(biased, n, c), as_matrix<double>(y, n, c));
     exec.fence();
     return weighted_sum(dy, y);
   };
   loss();
-  const auto in = to_host(x), out = to_host(y);
+  const auto in = to_host(biased), out = to_host(y);
+  EXPECT_EQ(in[c + 2], to_host(x)[c + 2] + to_host(bias)[2]);
   for (std::size_t i = 0; i < n * c; ++i) {
     const double u = std::sqrt(2 / std::acos(-1.0)) * (in[i] + 0.044715 * in[i] * in[i] * in[i]);
     EXPECT_NEAR(out[i], 0.5 * in[i] * (1 + std::tanh(u)), 1e-14);
   }
   const auto dx = to_device(to_host(dy));
-  gelu_backward<double>(exec, as_matrix<double>(x, n, c), as_matrix<double>(dx, n, c));
+  gelu_backward<double>(exec, as_matrix<double>(biased, n, c), as_matrix<double>(dx, n, c));
   exec.fence();
   expect_gradient("x", x, to_host(dx), loss);
 }
@@ -167,7 +170,8 @@ TEST(Gelu, StaysFiniteFarFromZero) {
   const Exec exec;
   const auto x = to_device(std::vector<float>{-1e4f, -30, 0, 30, 1e4f}), y = constant_tensor<float>(5, nan);
   const auto dy = constant_tensor<float>(5, 1);
-  gelu_forward<float>(exec, as_matrix<float>(x, 1, 5), as_matrix<float>(y, 1, 5));
+  gelu_forward<float>(exec, constant_tensor<float>(5, 0), as_matrix<float>(x, 1, 5),
+                      as_matrix<float>(y, 1, 5));
   gelu_backward<float>(exec, as_matrix<float>(x, 1, 5), as_matrix<float>(dy, 1, 5));
   exec.fence();
   EXPECT_EQ(to_host(y), (std::vector<float>{0, 0, 0, 30, 1e4f}));

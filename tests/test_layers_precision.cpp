@@ -63,8 +63,9 @@ TYPED_TEST(LayerIn, Activations) {
   const auto run = [&]<class S>(S) {
     const auto y = constant_tensor<S>(n * c, nan), z = to_device(to_host(x.template as<S>()));
     const auto dx = to_device(to_host(dy.template as<S>())), dz = to_device(to_host(dy.template as<S>()));
-    gelu_forward<S>(Exec(), as_matrix<S>(x.template as<S>(), n, c), as_matrix<S>(y, n, c));
-    gelu_backward<S>(Exec(), as_matrix<S>(x.template as<S>(), n, c), as_matrix<S>(dx, n, c));
+    const auto biased = to_device(to_host(x.template as<S>()));
+    gelu_forward<S>(Exec(), constant_tensor<S>(c, 0), as_matrix<S>(biased, n, c), as_matrix<S>(y, n, c));
+    gelu_backward<S>(Exec(), as_matrix<S>(biased, n, c), as_matrix<S>(dx, n, c));
     relu_forward<S>(Exec(), as_matrix<S>(z, n, c));
     relu_backward<S>(Exec(), as_matrix<S>(z, n, c), as_matrix<S>(dz, n, c));
     Exec().fence();

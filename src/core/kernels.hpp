@@ -42,14 +42,37 @@ KOKKOS_FORCEINLINE_FUNCTION void row_for(const RowMember& member, std::size_t n,
   }
 }
 
-/// The sum of f(i), of f's type, over i in [0, n), on every thread of the team.
+namespace detail {
+
+/// combine(…combine(start, f(0))…, f(n - 1)) for an operation in which order does not matter but for
+/// rounding: in lanes of one 512-bit vector each, which are combined at the end. `start` may count more than
+/// once.
+template <class T, class Function, class Combine>
+KOKKOS_FORCEINLINE_FUNCTION T reduce_row_host(std::size_t n, T start, const Function& f,
+                                              const Combine& combine) {
+  constexpr std::size_t lanes = 64 / sizeof(T);
+  T parts[lanes];
+  for (T& part : parts) part = start;
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    SHARDMARK_SIMD("omp simd")
+    for (std::size_t lane = 0; lane < lanes; ++lane) parts[lane] = combine(parts[lane], f(i + lane));
+  }
+  for (; i < n; ++i) parts[0] = combine(parts[0], f(i));
+  for (std::size_t half = lanes / 2; half > 0; half /= 2)
+    for (std::size_t lane = 0; lane < half; ++lane) parts[lane] = combine(parts[lane], parts[lane + half]);
+  return parts[0];
+}
+
+}  // namespace detail
+
+/// The sum of f(i), of f's type, over i in [0, n), on every thread of the team. f is called once for each i.
 template <class Function>
 KOKKOS_FORCEINLINE_FUNCTION auto row_sum(const RowMember& member, std::size_t n, const Function& f) {
   using T = decltype(f(n));
   T sum = 0;
   if constexpr (exec_is_host) {
-    SHARDMARK_SIMD("omp simd reduction(+ : sum)")
-    for (std::size_t i = 0; i < n; ++i) sum += f(i);
+    sum = detail::reduce_row_host(n, sum, f, [](T a, T b) { return a + b; });
   } else {
     Kokkos::parallel_reduce(
         Kokkos::TeamThreadRange(member, n), [&](std::size_t i, T& part) { part += f(i); }, sum);
@@ -62,11 +85,7 @@ template <class T, class Function>
 KOKKOS_FORCEINLINE_FUNCTION T row_max(const RowMember& member, std::size_t n, T lowest, const Function& f) {
   T largest = lowest;
   if constexpr (exec_is_host) {
-    SHARDMARK_SIMD("omp simd reduction(max : largest)")
-    for (std::size_t i = 0; i < n; ++i) {
-      const T value = f(i);
-      largest = value > largest ? value : largest;
-    }
+    largest = detail::reduce_row_host(n, lowest, f, [](T a, T b) { return b > a ? b : a; });
   } else {
     Kokkos::parallel_reduce(
         Kokkos::TeamThreadRange(member, n), [&](std::size_t i, T& part) { part = f(i) > part ? f(i) : part; },
@@ -87,11 +106,17 @@ void add_column_sums_host(const Exec& exec, const std::string& label, std::size_
       label, policy, KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t begin = member.league_rank() * lanes;
         const std::size_t width = columns - begin < lanes ? columns - begin : lanes;
-        Sum sums[lanes] = {};
-        for (std::size_t row = 0; row < rows; ++row) {
-          row_for(member, width, [&](std::size_t i) { sums[i] += f(row, begin + i); });
-        }
-        row_for(member, width, [&](std::size_t i) { out(begin + i) += sums[i]; });
+        const auto add = [&](std::size_t n) {
+          Sum sums[lanes] = {};
+          for (std::size_t row = 0; row < rows; ++row)
+            row_for(member, n, [&](std::size_t i) { sums[i] += f(row, begin + i); });
+          row_for(member, n, [&](std::size_t i) { out(begin + i) += sums[i]; });
+        };
+        // With a constant extent the sums stay in registers.
+        if (width == lanes)
+          add(lanes);
+        else
+          add(width);
       });
 }
 

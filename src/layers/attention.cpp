@@ -9,6 +9,7 @@
 #include "core/kernels.hpp"
 #include "core/math.hpp"
 #include "layers/gemm.hpp"
+#include "layers/tile_products.hpp"
 
 namespace shardmark {
 namespace {
@@ -99,6 +100,23 @@ struct AttentionScratch {
   }
 };
 
+/// A product of a tile: that of gemm_batched(), or as much of it as `causal` asks for.
+template <class T, class C>
+void multiply(const Exec& exec, const Tile& tile, Causal causal, Op op_a, Op op_b, std::size_t m,
+              std::size_t n, std::size_t k, Wide<T> alpha, const Strided<const T>& a,
+              const Strided<const T>& b, Wide<T> beta, const Strided<C>& c) {
+  if constexpr (std::is_same_v<T, float> && exec_is_host) {
+    if (has_tile_products() && (op_b == Op::none || k <= tile_product_terms)) {
+      static const std::string label = "shardmark::attention::products";
+      Kokkos::Profiling::pushRegion(label);
+      tile_product({op_a, op_b, m, n, k, alpha, a, b, beta, c, causal, tile.first});
+      Kokkos::Profiling::popRegion();
+      return;
+    }
+  }
+  gemm_batched<T, C>(exec, op_a, op_b, m, n, k, alpha, a, b, beta, c, tile.heads);
+}
+
 }  // namespace
 
 std::size_t attention_tile_rows(const AttentionShape& shape) {
@@ -108,6 +126,12 @@ std::size_t attention_tile_rows(const AttentionShape& shape) {
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape) {
   return is_wide<T> ? 2 * tile_size(shape) : 3 * tile_size(shape) + 2 * key_gradient_size(shape);
+}
+
+/// `seen` of a row's `keys` scores, and as many more as fill a host's vectors: what does not is slow.
+KOKKOS_INLINE_FUNCTION std::size_t whole_vectors(std::size_t seen, std::size_t keys) {
+  const std::size_t whole = exec_is_host ? (seen + 15) / 16 * 16 : seen;
+  return whole < keys ? whole : keys;
 }
 
 /// Scores become probabilities p, zero after the row's own token. Row r of head h has its log_sums at
@@ -120,14 +144,18 @@ void softmax_tile(const Exec& exec, const Tile& tile, std::size_t tokens, Wide<T
       "shardmark::attention::softmax", row_policy(exec, tile.heads * tile.rows),
       KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t row = member.league_rank(), r = row % tile.rows, seen = tile.first + r + 1;
+        const std::size_t width = whole_vectors(seen, tile.keys);
         W* x = scores + row * tile.keys;
         T* p = probabilities + row * tile.keys;
-        const W largest = row_max(member, seen, x[0], [&](std::size_t i) { return x[i]; });
-        row_for(member, seen, [&](std::size_t i) { x[i] = math::exp(x[i] - largest); });
-        const W sum = row_sum(member, seen, [&](std::size_t i) { return x[i]; });
+        const W some = x[0];
+        const W largest = row_max(member, width, some, [&](std::size_t i) { return i < seen ? x[i] : some; });
+        const W sum = row_sum(member, width, [&](std::size_t i) {
+          x[i] = i < seen ? math::exp(x[i] - largest) : W(0);
+          return x[i];
+        });
         const W factor = 1 / sum;
-        row_for(member, seen, [&](std::size_t i) { p[i] = x[i] * factor; });
-        row_for(member, tile.keys - seen, [&](std::size_t i) { p[seen + i] = 0; });
+        row_for(member, width, [&](std::size_t i) { p[i] = x[i] * factor; });
+        row_for(member, tile.keys - width, [&](std::size_t i) { p[width + i] = 0; });
         if (member.team_rank() == 0)
           log_sums[tile.first + row / tile.rows * tokens + r] = largest + math::log(sum);
       });
@@ -143,18 +171,21 @@ void softmax_tile_backward(const Exec& exec, const Tile& tile, std::size_t token
       "shardmark::attention::softmax_backward", row_policy(exec, tile.heads * tile.rows),
       KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t row = member.league_rank(), r = row % tile.rows, seen = tile.first + r + 1;
+        const std::size_t width = whole_vectors(seen, tile.keys);
         const W log_sum = log_sums[tile.first + row / tile.rows * tokens + r];
         W *x = scratch.scores + row * tile.keys, *dp = scratch.gradients + row * tile.keys;
         T *p = scratch.p + row * tile.keys, *ds = scratch.ds + row * tile.keys;
-        row_for(member, seen, [&](std::size_t i) { x[i] = math::exp(x[i] - log_sum); });
-        const W mean = row_sum(member, seen, [&](std::size_t i) { return x[i] * dp[i]; });
-        row_for(member, seen, [&](std::size_t i) {
-          ds[i] = x[i] * (dp[i] - mean);
+        const W mean = row_sum(member, width, [&](std::size_t i) {
+          x[i] = i < seen ? math::exp(x[i] - log_sum) : W(0);
+          return i < seen ? x[i] * dp[i] : W(0);
+        });
+        row_for(member, width, [&](std::size_t i) {
+          ds[i] = i < seen ? x[i] * (dp[i] - mean) : W(0);
           p[i] = x[i];
         });
-        row_for(member, tile.keys - seen, [&](std::size_t i) {
-          p[seen + i] = 0;
-          ds[seen + i] = 0;
+        row_for(member, tile.keys - width, [&](std::size_t i) {
+          p[width + i] = 0;
+          ds[width + i] = 0;
         });
       });
 }
@@ -184,12 +215,11 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Matr
     const auto q = heads_of(qkv, shape, sample, head, tile.first, 0);
     const auto k = heads_of(qkv, shape, sample, head, 0, 1), v = heads_of(qkv, shape, sample, head, 0, 2);
     W* row_log_sums = log_sums.data() + (sample * shape.heads + head) * shape.tokens;
-    gemm_batched<T, W>(exec, Op::none, Op::transpose, tile.rows, tile.keys, head_width, score_scale<W>(shape),
-                       q, k, 0, tile.scores<W>(at.scores), tile.heads);
+    multiply<T, W>(exec, tile, Causal::columns, Op::none, Op::transpose, tile.rows, tile.keys, head_width,
+                   score_scale<W>(shape), q, k, 0, tile.scores<W>(at.scores));
     softmax_tile(exec, tile, shape.tokens, at.scores, at.p, row_log_sums);
-    gemm_batched<T, T>(exec, Op::none, Op::none, tile.rows, head_width, tile.keys, 1,
-                       tile.scores<const T>(at.p), v, 0, heads_of(out, shape, sample, head, tile.first),
-                       tile.heads);
+    multiply<T, T>(exec, tile, Causal::terms, Op::none, Op::none, tile.rows, head_width, tile.keys, 1,
+                   tile.scores<const T>(at.p), v, 0, heads_of(out, shape, sample, head, tile.first));
   });
 }
 
@@ -211,20 +241,21 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Mat
     const auto p = tile.scores<const T>(at.p), ds = tile.scores<const T>(at.ds);
     const std::size_t rows = tile.rows, keys = tile.keys, head_size = shape.tokens * head_width;
 
-    gemm_batched<T, W>(exec, Op::none, Op::transpose, rows, keys, head_width, scale, q, k, 0,
-                       tile.scores<W>(at.scores), tile.heads);
-    gemm_batched<T, W>(exec, Op::none, Op::transpose, rows, keys, head_width, 1, d, v, 0,
-                       tile.scores<W>(at.gradients), tile.heads);
+    multiply<T, W>(exec, tile, Causal::columns, Op::none, Op::transpose, rows, keys, head_width, scale, q, k,
+                   0, tile.scores<W>(at.scores));
+    multiply<T, W>(exec, tile, Causal::columns, Op::none, Op::transpose, rows, keys, head_width, 1, d, v, 0,
+                   tile.scores<W>(at.gradients));
     softmax_tile_backward(exec, tile, shape.tokens, at, row_log_sums);
     // The first tile of a head has all keys, so it writes dk and dv; the others add.
     const W beta = keys == shape.tokens ? 0 : 1;
-    gemm_batched<T, T>(exec, Op::none, Op::none, rows, head_width, keys, scale, ds, k, 0, dq, tile.heads);
+    multiply<T, T>(exec, tile, Causal::terms, Op::none, Op::none, rows, head_width, keys, scale, ds, k, 0,
+                   dq);
     const auto add_to_keys = [&](W factor, const Strided<const T>& left, const Strided<const T>& right,
                                  W* sums, const Strided<T>& result) {
       Strided<W> c{sums, head_width, head_size};
       if constexpr (is_wide<T>) c = result;
-      gemm_batched<T, W>(exec, Op::transpose, Op::none, keys, head_width, rows, factor, left, right, beta, c,
-                         tile.heads);
+      multiply<T, W>(exec, tile, Causal::rows, Op::transpose, Op::none, keys, head_width, rows, factor, left,
+                     right, beta, c);
       if (!is_wide<T> && tile.first == 0) store<T>(exec, tile.heads, shape.tokens, head_width, sums, result);
     };
     add_to_keys(scale, ds, q, at.dk, dk);

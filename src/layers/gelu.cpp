@@ -27,13 +27,14 @@ struct Gelu {
 }  // namespace
 
 template <class T>
-void gelu_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& y) {
+void gelu_forward(const Exec& exec, const Vector<const T>& bias, const Matrix<T>& x, const Matrix<T>& y) {
   if (x.extent(0) == 0) return;
   Kokkos::parallel_for(
       "shardmark::gelu::forward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
-        const T* in = &x(member.league_rank(), 0);
+        T* in = &x(member.league_rank(), 0);
         T* out = &y(member.league_rank(), 0);
         row_for(member, x.extent(1), [&](std::size_t i) {
+          in[i] = in[i] + bias(i);
           const Wide<T> value = in[i];
           out[i] = value * Gelu<Wide<T>>::gate(value);
         });
@@ -52,8 +53,8 @@ void gelu_backward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& 
       });
 }
 
-#define SHARDMARK_INSTANTIATE(T)                                                     \
-  template void gelu_forward(const Exec&, const Matrix<const T>&, const Matrix<T>&); \
+#define SHARDMARK_INSTANTIATE(T)                                                                       \
+  template void gelu_forward(const Exec&, const Vector<const T>&, const Matrix<T>&, const Matrix<T>&); \
   template void gelu_backward(const Exec&, const Matrix<const T>&, const Matrix<T>&);
 SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
 

@@ -197,8 +197,8 @@ class Gpt : public Model<T, G> {
 
     layernorm_forward<T>(exec, a.middle(n), p.vector(ln_2_weight), p.vector(ln_2_bias), a.normed_2(n),
                          a.statistics_2);
-    linear_forward<T>(exec, a.normed_2(n), p.matrix(c_fc_weight), p.vector(c_fc_bias), {}, a.hidden(n));
-    gelu_forward<T>(exec, a.hidden(n), a.activated(n));
+    linear_forward<T>(exec, a.normed_2(n), p.matrix(c_fc_weight), {}, {}, a.hidden(n));
+    gelu_forward<T>(exec, p.vector(c_fc_bias), a.hidden(n), a.activated(n));
   }
 
   /// d_residual_ comes in as the gradient of the block's output and leaves as that of its input.
