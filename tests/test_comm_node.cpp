@@ -201,18 +201,30 @@ TEST_F(Node, ManyInARow) {
 }
 
 TEST(HostReduce, MaximumAndSumInPlace) {
-  std::vector<std::vector<float>> buffers(3, std::vector<float>(2500));
-  for (std::size_t b = 0; b < 3; ++b)
-    for (std::size_t i = 0; i < 2500; ++i) buffers[b][i] = static_cast<float>((i * 7 + b * 13) % 29);
-  const auto copy = buffers;
-  std::vector<float> largest(2500);
-  const std::vector<const void*> parts = {buffers[0].data(), buffers[1].data(), buffers[2].data()};
-  reduce_on_host(parts, largest.data(), 2500, Dtype::fp32, Reduction::max);
-  reduce_on_host(parts, buffers[1].data(), 2500, Dtype::fp32, Reduction::sum);
-  for (std::size_t i = 0; i < 2500; ++i) {
-    ASSERT_EQ(largest[i], std::max({copy[0][i], copy[1][i], copy[2][i]}));
-    ASSERT_EQ(buffers[1][i], copy[0][i] + copy[1][i] + copy[2][i]);
-    ASSERT_EQ(buffers[2][i], copy[2][i]);
+  constexpr std::size_t n = 2500;
+  for (std::size_t count : {1, 2, 3, 5}) {
+    std::vector<std::vector<float>> buffers(count, std::vector<float>(n));
+    std::vector<const void*> parts;
+    for (std::size_t b = 0; b < count; ++b) {
+      for (std::size_t i = 0; i < n; ++i) buffers[b][i] = static_cast<float>((i * 7 + b * 13) % 29) / 3;
+      parts.push_back(buffers[b].data());
+    }
+    const auto copy = buffers;
+    std::vector<float> largest(n);
+    reduce_on_host(parts, largest.data(), n, Dtype::fp32, Reduction::max);
+    reduce_on_host(parts, buffers[count / 2].data(), n, Dtype::fp32, Reduction::sum);
+    for (std::size_t i = 0; i < n; ++i) {
+      float sum = copy[0][i], most = sum;
+      for (std::size_t b = 1; b < count; ++b) {
+        sum += copy[b][i];
+        most = std::max(most, copy[b][i]);
+      }
+      ASSERT_EQ(largest[i], most) << count;
+      ASSERT_EQ(buffers[count / 2][i], sum) << count;  // to the bit: in the order of parts
+      if (count > 1) {
+        ASSERT_EQ(buffers[0][i], copy[0][i]) << count;
+      }
+    }
   }
 }
 

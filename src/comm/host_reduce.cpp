@@ -11,22 +11,35 @@ namespace shardmark {
 
 namespace {
 
-/// Elements that are summed at a time: they stay in the first cache.
+/// Elements that are summed at a time where there are more than two parts: they stay in the first cache.
 constexpr std::size_t block = 1024;
 
+/// out[i] = combine(a[i], b[i]) in type W. `out` may be one of the two.
+template <class W, class A, class B, class Out, class Combine>
+void combine_pair(const A* a, const B* b, Out* out, std::size_t n, Combine combine) {
+  _Pragma("omp simd") for (std::size_t i = 0; i < n; ++i) out[i] =
+      combine(static_cast<W>(a[i]), static_cast<W>(b[i]));
+}
+
+/// Parts are read once and results written once: what lies between is in the first cache.
 template <class T, class Combine>
 void reduce_blocks(const std::vector<const void*>& parts, void* out, std::size_t n, Combine combine) {
-  Wide<T> sum[block];
-  for (std::size_t begin = 0; begin < n; begin += block) {
-    const std::size_t count = std::min(block, n - begin);
-    const T* first = static_cast<const T*>(parts[0]) + begin;
-    for (std::size_t i = 0; i < count; ++i) sum[i] = first[i];
-    for (std::size_t p = 1; p < parts.size(); ++p) {
-      const T* part = static_cast<const T*>(parts[p]) + begin;
-      for (std::size_t i = 0; i < count; ++i) sum[i] = combine(sum[i], static_cast<Wide<T>>(part[i]));
+  using W = Wide<T>;
+  const auto part = [&](std::size_t p) { return static_cast<const T*>(parts[p]); };
+  auto* result = static_cast<T*>(out);
+  const std::size_t last = parts.size() - 1;
+  if (last == 0) {
+    if (out != parts[0]) std::memcpy(out, parts[0], n * sizeof(T));
+  } else if (last == 1) {
+    combine_pair<W>(part(0), part(1), result, n, combine);
+  } else {
+    W sum[block];
+    for (std::size_t begin = 0; begin < n; begin += block) {
+      const std::size_t count = std::min(block, n - begin);
+      combine_pair<W>(part(0) + begin, part(1) + begin, sum, count, combine);
+      for (std::size_t p = 2; p < last; ++p) combine_pair<W>(sum, part(p) + begin, sum, count, combine);
+      combine_pair<W>(sum, part(last) + begin, result + begin, count, combine);
     }
-    T* result = static_cast<T*>(out) + begin;
-    for (std::size_t i = 0; i < count; ++i) result[i] = sum[i];
   }
 }
 

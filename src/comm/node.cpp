@@ -53,7 +53,8 @@ NodeCommunicator::NodeCommunicator(MPI_Comm comm, std::shared_ptr<MpiShared> sha
     : MpiCommunicator(comm, std::move(shared)),
       layout_(std::move(layout)),
       board_window_(MPI_Comm_c2f(layout_.node.get()), layout_.members, NodeBoard::bytes, ""),
-      board_(board_window_, layout_.own_place, layout_.ranks) {
+      board_(board_window_, layout_.own_place, layout_.ranks),
+      queue_(layout_.ranks) {
   SHARDMARK_MPI(MPI_Barrier(layout_.node.get()));  // the boards are made
 }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/node_work.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -13,29 +15,31 @@ namespace shardmark {
 
 namespace {
 
-/// Waits that get longer: ranks may outnumber the cores, and then the late one needs this core.
+/// Waits that get longer: ranks may outnumber the cores, and then the late one needs this core. A yield costs
+/// half a microsecond where nobody else wants to run; a sleep, with the kernel's slack, some 70.
 class Patience {
  public:
-  explicit Patience(int spins) : spins_(spins) {}
+  constexpr Patience(int spins, int yields) : spins_(spins), yields_(yields) {}
 
   void wait() {
     ++tries_;
     if (tries_ <= spins_) return pause();
-    if (tries_ <= spins_ + yields) return std::this_thread::yield();
+    if (tries_ <= spins_ + yields_) return std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
  private:
-  static constexpr int yields = 64;
   static void pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
 
-  int spins_;
+  int spins_, yields_;
   int tries_ = 0;
 };
+constexpr Patience alone(1000, 2000);  ///< a millisecond
+constexpr Patience crowded(0, 64);
 
 }  // namespace
 
@@ -88,7 +92,7 @@ bool NodeSteps::advance() {
 }
 
 void NodeSteps::finish_aside() {
-  for (Patience patience(0); !advance();) patience.wait();
+  for (Patience patience = crowded; !advance();) patience.wait();
 }
 
 class NodeQueue::Work final : public Pending::Work {
@@ -102,7 +106,7 @@ class NodeQueue::Work final : public Pending::Work {
     }
   }
   void wait() override {
-    for (Patience patience(1000); !done_; patience.wait()) queue_.advance();
+    for (Patience patience = queue_.crowded_ ? crowded : alone; !done_; patience.wait()) queue_.advance();
   }
   bool done() const override { return done_; }
 
@@ -116,6 +120,8 @@ class NodeQueue::Work final : public Pending::Work {
   NodeSteps steps_;
   bool done_ = false;
 };
+
+NodeQueue::NodeQueue(int ranks) : crowded_(ranks > sysconf(_SC_NPROCESSORS_ONLN)) {}
 
 void NodeQueue::advance() {
   if (failure_) std::rethrow_exception(failure_);

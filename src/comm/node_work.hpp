@@ -83,12 +83,15 @@ class NodeSteps {
 /// and come to this wait.
 class NodeQueue {
  public:
+  /// `ranks` on this node; where they outnumber its cores, waits leave the core to others at once.
+  explicit NodeQueue(int ranks);
   Pending start(NodeSteps steps);
 
  private:
   class Work;
   /// Ends collectives as far as they come without waiting.
   void advance();
+  bool crowded_;
   std::deque<Work*> works_;
   std::exception_ptr failure_;  ///< of one of them: the later ones throw it too, and nobody waits
 };

@@ -38,6 +38,12 @@ class GemmRegion {
   Clock::time_point start_;
 };
 
+#ifdef SHARDMARK_ONEDNN
+constexpr bool has_onednn = true;
+#else
+constexpr bool has_onednn = false;
+#endif
+
 /// Types that are multiplied as they are by a library, where the processor or the device can.
 struct Native {
   bool bf16 = !exec_is_host, fp16 = !exec_is_host;
@@ -73,7 +79,9 @@ void scale(const Exec& exec, Wide<T> beta, const Matrix<T>& c) {
 template <class A, class C>
 void multiply(const Exec& exec, const Product<A, C>& product) {
   constexpr bool brain = std::is_same_v<A, bf16>, half = std::is_same_v<A, fp16>;
-  if constexpr (!brain && !half && std::is_same_v<A, C>) {
+  if constexpr (std::is_same_v<A, float> && std::is_same_v<C, float>) {
+    tile_gemm(exec, product);
+  } else if constexpr (std::is_same_v<A, double>) {
     blas_gemm(exec, product);
   } else if ((brain && native().bf16) || (half && native().fp16)) {
 #ifdef KOKKOS_ENABLE_CUDA
@@ -104,7 +112,7 @@ void choose_gemm(Dtype param, const std::string& wish) {
 }
 
 std::string gemm_description(Dtype param) {
-  if (param == Dtype::fp32) return blas_name() + " sgemm";
+  if (param == Dtype::fp32) return tile_gemm_name();
   if (param == Dtype::fp64) return blas_name() + " dgemm";
   if (!(param == Dtype::bf16 ? native().bf16 : native().fp16))
     return "emulated: " + tile_gemm_name() + " on converted tiles";
@@ -119,7 +127,9 @@ void gemm(const Exec& exec, Op op_a, Op op_b, Wide<A> alpha, const Matrix<const 
   if (m == 0 || n == 0) return;
   if (k == 0) return scale<C>(exec, beta, c);
   const GemmRegion region(label, 2.0 * m * n * k);
-  if constexpr (std::is_same_v<A, C> && std::is_same_v<A, Wide<A>>)
+  // oneDNN is faster for float, above all on narrow matrices and where operands are not in cache.
+  constexpr bool by_onednn = has_onednn && std::is_same_v<A, float>;
+  if constexpr (std::is_same_v<A, C> && std::is_same_v<A, Wide<A>> && !by_onednn)
     kernels_gemm(exec, op_a, op_b, alpha, a, b, beta, c);
   else
     multiply(exec, Product<A, C>{op_a,

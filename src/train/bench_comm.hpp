@@ -23,7 +23,8 @@ struct BenchCommOptions {
 /// For n ranks and a whole buffer of S bytes in t seconds the algorithm bandwidth is S/t, and the bus
 /// bandwidth S/t × (n-1)/n for all-gather and reduce-scatter, × 2(n-1)/n for all-reduce, and × 1 for
 /// broadcast (nccl-tests, doc/PERFORMANCE.md). Beside it, where all ranks share a node: the bandwidth of a
-/// plain copy of S (n-1)/n bytes from another rank's memory to a rank's own, on all ranks at once.
+/// plain copy of S (n-1)/n bytes from another rank's memory to a rank's own, on all ranks at once. That is
+/// what an all-gather moves; a reduce-scatter reads S bytes a rank, its own slice too, and writes S/n.
 /// Collective. Invalid where data came out wrong. Throws Error.
 ExitCode bench_comm(const BenchCommOptions& options);
 
