@@ -28,7 +28,8 @@ class Teacher : public Dataset {
     const std::uint64_t inner_key = stream_key(seed, "data/teacher/inner");
     const std::uint64_t outer_key = stream_key(seed, "data/teacher/outer");
     const double scale = 1 / std::sqrt(static_cast<double>(features_));
-    for (std::size_t i = 0; i < inner_.size(); ++i) inner_[i] = scale * Philox(inner_key, i).normal();
+    for (std::size_t i = 0; i < inner_.size(); ++i)
+      inner_[i % features_ * hidden + i / features_] = scale * Philox(inner_key, i).normal();
     for (std::size_t i = 0; i < outer_.size(); ++i) outer_[i] = Philox(outer_key, i).normal();
     scale_responses();
   }
@@ -61,10 +62,11 @@ class Teacher : public Dataset {
   void sample(std::uint64_t key, std::uint64_t index, double* features, double* responses) const {
     for (std::size_t f = 0; f < features_; ++f) features[f] = Philox(key, index, f).normal();
     std::fill_n(responses, responses_, 0.0);
+    double sums[hidden] = {};
+    for (std::size_t f = 0; f < features_; ++f)
+      for (std::size_t h = 0; h < hidden; ++h) sums[h] += inner_[f * hidden + h] * features[f];
     for (std::size_t h = 0; h < hidden; ++h) {
-      double sum = 0;
-      for (std::size_t f = 0; f < features_; ++f) sum += inner_[h * features_ + f] * features[f];
-      const double active = std::tanh(sum);
+      const double active = std::tanh(sums[h]);
       for (std::size_t r = 0; r < responses_; ++r) responses[r] += outer_[r * hidden + h] * active;
     }
   }
@@ -84,7 +86,7 @@ class Teacher : public Dataset {
   std::size_t features_, responses_;
   std::uint64_t seed_;
   std::uint64_t training_key_, validation_key_;
-  std::vector<double> inner_;  // (hidden, features)
+  std::vector<double> inner_;  // (features, hidden)
   std::vector<double> outer_;  // (responses, hidden)
 };
 
