@@ -128,7 +128,7 @@ TYPED_TEST(LayerIn, Linear) {
                          as_matrix<S>(y, n, out));
     linear_forward<S, Wide<S>>(Exec(), input, weight, {}, {}, as_matrix<Wide<S>>(logits, n, out));
     linear_backward<S, D>(Exec(), as_matrix<S>(dy.template as<S>(), n, out), input, weight,
-                          as_matrix<D>(dw, out, in), db, as_matrix<S>(dx, n, in));
+                          as_matrix<D>(dw, out, in), db, as_matrix<S>(dx, n, in), Into::add);
     Exec().fence();
     return std::tuple{to_host(y), to_host(dx), to_host(logits), to_host(dw), to_host(db)};
   };

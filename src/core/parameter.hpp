@@ -20,6 +20,8 @@ struct Parameter {
   std::vector<std::size_t> shape;  ///< e.g. (3C, C)
   Init init;
   bool decay = false;  ///< weight decay applies (matrices; not biases and norms)
+  /// The first product of a micro-batch whose gradients are new writes the gradient; else it is added to.
+  bool gradient_written = false;
 
   std::size_t size() const {
     std::size_t n = 1;

@@ -54,10 +54,11 @@ class Teacher : public Dataset {
   void sample(std::uint64_t key, std::uint64_t index, double* features, double* responses) const {
     for (std::size_t f = 0; f < features_; ++f) features[f] = Philox(key, index, f).normal();
     std::fill_n(responses, responses_, 0.0);
+    double sums[hidden] = {};
+    for (std::size_t f = 0; f < features_; ++f)
+      for (std::size_t h = 0; h < hidden; ++h) sums[h] += inner_[f * hidden + h] * features[f];
     for (std::size_t h = 0; h < hidden; ++h) {
-      double sum = 0;
-      for (std::size_t f = 0; f < features_; ++f) sum += inner_[h * features_ + f] * features[f];
-      const double active = std::tanh(sum);
+      const double active = std::tanh(sums[h]);
       for (std::size_t r = 0; r < responses_; ++r) responses[r] += outer_[r * hidden + h] * active;
     }
   }
@@ -69,7 +70,8 @@ class Teacher : public Dataset {
     const double scale = 1 / std::sqrt(static_cast<double>(features_));
     inner_.resize(hidden * features_);
     outer_.resize(responses_ * hidden);
-    for (std::size_t i = 0; i < inner_.size(); ++i) inner_[i] = scale * Philox(inner_key, i).normal();
+    for (std::size_t i = 0; i < inner_.size(); ++i)
+      inner_[i % features_ * hidden + i / features_] = scale * Philox(inner_key, i).normal();
     for (std::size_t i = 0; i < outer_.size(); ++i) outer_[i] = Philox(outer_key, i).normal();
     constexpr std::size_t count = 2048;
     const std::uint64_t key = stream_key(seed_, "data/teacher/scale");
@@ -86,7 +88,7 @@ class Teacher : public Dataset {
   std::uint64_t seed_;
   std::uint64_t training_key_, validation_key_;
   mutable std::once_flag made_;
-  mutable std::vector<double> inner_;  // (hidden, features)
+  mutable std::vector<double> inner_;  // (features, hidden)
   mutable std::vector<double> outer_;  // (responses, hidden)
 };
 

@@ -50,8 +50,10 @@ void cross_entropy_and_gradient(const Exec& exec, double loss_scale, const Matri
         T* out = &dlogits(row, 0);
         const W target_logit = x[target];
         const W largest = row_max(member, vocab, x[0], [&](std::size_t i) { return x[i]; });
-        row_for(member, vocab, [&](std::size_t i) { x[i] = math::exp(x[i] - largest); });
-        const W sum = row_sum(member, vocab, [&](std::size_t i) { return x[i]; });
+        const W sum = row_sum(member, vocab, [&](std::size_t i) {
+          x[i] = math::exp(x[i] - largest);
+          return x[i];
+        });
         const W factor = scale / sum;
         row_for(member, vocab, [&](std::size_t i) { out[i] = x[i] * factor - (i == target ? scale : W(0)); });
         if (member.team_rank() == 0)

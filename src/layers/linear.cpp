@@ -41,15 +41,15 @@ void linear_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<con
 template <class T, class G>
 void linear_backward(const Exec& exec, const Matrix<const T>& dy, const Matrix<const T>& x,
                      const Matrix<const T>& weight, const Matrix<G>& dweight, const Vector<G>& dbias,
-                     const Matrix<T>& dx, Into into) {
+                     const Matrix<T>& dx, Into into_weight) {
   if (dy.extent(0) == 0) return;
-  gemm<T>(exec, Op::transpose, Op::none, 1, dy, x, 1, dweight);
+  gemm<T>(exec, Op::transpose, Op::none, 1, dy, x, into_weight == Into::add ? 1 : 0, dweight);
   if (dbias.extent(0) != 0) {
     add_column_sums(
         exec, "shardmark::linear::bias_gradient", dy.extent(0), dy.extent(1),
         KOKKOS_LAMBDA(std::size_t row, std::size_t column)->Wide<T> { return dy(row, column); }, dbias);
   }
-  if (dx.extent(0) != 0) gemm<T>(exec, Op::none, Op::none, 1, dy, weight, into == Into::add ? 1 : 0, dx);
+  if (dx.extent(0) != 0) gemm<T>(exec, Op::none, Op::none, 1, dy, weight, 0, dx);
 }
 
 #define SHARDMARK_INSTANTIATE(T, Y)                                                               \

@@ -14,12 +14,12 @@ template <class T, class Y>
 void linear_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& weight,
                     const Vector<const T>& bias, const Matrix<const T>& residual, const Matrix<Y>& y);
 
-/// Adds dy^T x to dweight and the column sums of dy to dbias; writes dy W to dx or adds it. dy (N, O), the
-/// rest like linear_forward. An empty dbias or an empty dx is left out. The gradient of the residual is dy
-/// itself.
+/// Writes dy^T x to dweight or adds it, adds the column sums of dy to dbias, and writes dy W to dx. dy (N,
+/// O), the rest like linear_forward. An empty dbias or an empty dx is left out. The gradient of the residual
+/// is dy itself.
 template <class T, class G>
 void linear_backward(const Exec& exec, const Matrix<const T>& dy, const Matrix<const T>& x,
                      const Matrix<const T>& weight, const Matrix<G>& dweight, const Vector<G>& dbias,
-                     const Matrix<T>& dx, Into into = Into::write);
+                     const Matrix<T>& dx, Into into_weight);
 
 }  // namespace shardmark

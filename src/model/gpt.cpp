@@ -141,7 +141,8 @@ class Gpt : public Model<T, G> {
       head(exec, x, p, logits);
       cross_entropy_and_gradient<T>(exec, batch.loss_scale, logits, {tokens(batch), begin}, losses_, loss_sum,
                                     d_logits);
-      linear_backward<T, G>(exec, d_logits, x, p.matrix(head_weight()), g.matrix(head_weight()), {}, dx);
+      linear_backward<T, G>(exec, d_logits, x, p.matrix(head_weight()), g.matrix(head_weight()), {}, dx,
+                            begin == 0 ? batch.into_weights() : Into::add);
     });
   }
 
@@ -208,21 +209,22 @@ class Gpt : public Model<T, G> {
     if (blocks_[layer].recomputed) forward_inside(exec, layer, p, batch);
     const BlockInside<T>& a = *blocks_[layer].inside;
     const Matrix<T> d_residual = d_residual_(n), d_narrow = d_narrow_(n);
+    const Into into = batch.into_weights();
     const Matrix<T> d_hidden = as_matrix<T>(d_wide_, n, 4 * c), d_qkv = as_matrix<T>(d_wide_, n, 3 * c);
 
     linear_backward<T, G>(exec, d_residual, a.activated(n), p.matrix(mlp_proj_weight),
-                          g.matrix(mlp_proj_weight), g.vector(mlp_proj_bias), d_hidden);
+                          g.matrix(mlp_proj_weight), g.vector(mlp_proj_bias), d_hidden, into);
     gelu_backward<T>(exec, a.hidden(n), d_hidden);
     linear_backward<T, G>(exec, d_hidden, a.normed_2(n), p.matrix(c_fc_weight), g.matrix(c_fc_weight),
-                          g.vector(c_fc_bias), d_narrow);
+                          g.vector(c_fc_bias), d_narrow, into);
     layernorm_backward<T, G>(exec, d_narrow, a.middle(n), p.vector(ln_2_weight), a.statistics_2,
                              g.vector(ln_2_weight), g.vector(ln_2_bias), d_residual, Into::add);
 
     linear_backward<T, G>(exec, d_residual, a.attended(n), p.matrix(attn_proj_weight),
-                          g.matrix(attn_proj_weight), g.vector(attn_proj_bias), d_narrow);
+                          g.matrix(attn_proj_weight), g.vector(attn_proj_bias), d_narrow, into);
     attention_backward<T>(exec, attention(batch.samples), d_narrow, a.qkv(n), a.log_sums, d_qkv, scratch_);
     linear_backward<T, G>(exec, d_qkv, a.normed_1(n), p.matrix(c_attn_weight), g.matrix(c_attn_weight),
-                          g.vector(c_attn_bias), d_narrow);
+                          g.vector(c_attn_bias), d_narrow, into);
     layernorm_backward<T, G>(exec, d_narrow, residual(layer, n), p.vector(ln_1_weight), a.statistics_1,
                              g.vector(ln_1_weight), g.vector(ln_1_bias), d_residual, Into::add);
   }

@@ -15,7 +15,7 @@ static std::vector<UnitSpec> gpt_units(const ModelConfig& config) {
   const Init normal{Init::Kind::normal, 0.02}, ones{Init::Kind::ones, 0}, zeros{Init::Kind::zeros, 0};
   const Init projection{Init::Kind::normal, 0.02 / std::sqrt(2.0 * static_cast<double>(config.layers))};
   std::vector<UnitSpec> units = {{"root",
-                                  {{"transformer.wte.weight", {v, c}, normal, true},
+                                  {{"transformer.wte.weight", {v, c}, normal, true, config.tie_embeddings},
                                    {"transformer.wpe.weight", {t, c}, normal, true},
                                    {"transformer.ln_f.weight", {c}, ones, false},
                                    {"transformer.ln_f.bias", {c}, zeros, false}},
@@ -25,19 +25,20 @@ static std::vector<UnitSpec> gpt_units(const ModelConfig& config) {
     units.push_back({name,
                      {{h + ".ln_1.weight", {c}, ones, false},
                       {h + ".ln_1.bias", {c}, zeros, false},
-                      {h + ".attn.c_attn.weight", {3 * c, c}, normal, true},
+                      {h + ".attn.c_attn.weight", {3 * c, c}, normal, true, true},
                       {h + ".attn.c_attn.bias", {3 * c}, zeros, false},
-                      {h + ".attn.c_proj.weight", {c, c}, projection, true},
+                      {h + ".attn.c_proj.weight", {c, c}, projection, true, true},
                       {h + ".attn.c_proj.bias", {c}, zeros, false},
                       {h + ".ln_2.weight", {c}, ones, false},
                       {h + ".ln_2.bias", {c}, zeros, false},
-                      {h + ".mlp.c_fc.weight", {4 * c, c}, normal, true},
+                      {h + ".mlp.c_fc.weight", {4 * c, c}, normal, true, true},
                       {h + ".mlp.c_fc.bias", {4 * c}, zeros, false},
-                      {h + ".mlp.c_proj.weight", {c, 4 * c}, projection, true},
+                      {h + ".mlp.c_proj.weight", {c, 4 * c}, projection, true, true},
                       {h + ".mlp.c_proj.bias", {c}, zeros, false}},
                      false});
   }
-  if (!config.tie_embeddings) units.push_back({"head", {{"lm_head.weight", {v, c}, normal, true}}, false});
+  if (!config.tie_embeddings)
+    units.push_back({"head", {{"lm_head.weight", {v, c}, normal, true, true}}, false});
   return units;
 }
 

@@ -46,7 +46,7 @@ class Mlp : public Model<T, G> {
     const Matrix<T> dy = output(last(), batch);
     mean_squared_error_and_gradient<T>(exec, batch.loss_scale, dy, responses(batch), loss_sum);
     linear_backward<T, G>(exec, dy, input(last(), batch), parameters.matrix(0), gradients.matrix(0),
-                          gradients.vector(1), input_gradient(last(), batch));
+                          gradients.vector(1), input_gradient(last(), batch), batch.into_weights());
   }
 
   void backward(const Exec& exec, std::size_t stage, const UnitTensors<const T>& parameters,
@@ -54,7 +54,7 @@ class Mlp : public Model<T, G> {
     const Matrix<T> dy = input_gradient(stage + 1, batch);
     relu_backward<T>(exec, output(stage, batch), dy);
     linear_backward<T, G>(exec, dy, input(stage, batch), parameters.matrix(0), gradients.matrix(0),
-                          gradients.vector(1), input_gradient(stage, batch));
+                          gradients.vector(1), input_gradient(stage, batch), batch.into_weights());
   }
 
   Vector<const T> output(std::size_t stage, std::size_t samples) const override {
@@ -102,7 +102,7 @@ ModelSpec describe_mlp(const ModelConfig& config) {
     const std::string name = "layers." + std::to_string(i);
     const Init normal{Init::Kind::normal, std::sqrt(2.0 / static_cast<double>(sizes[i]))};
     spec.units.push_back({name,
-                          {{name + ".weight", {sizes[i + 1], sizes[i]}, normal, true},
+                          {{name + ".weight", {sizes[i + 1], sizes[i]}, normal, true, true},
                            {name + ".bias", {sizes[i + 1]}, {}, false}}});
     spec.stages.push_back({name, i});
     spec.flops_per_sample += 6.0 * static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1]);

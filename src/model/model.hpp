@@ -12,6 +12,7 @@
 #include "core/precision.hpp"
 #include "core/types.hpp"
 #include "core/unit_tensors.hpp"
+#include "layers/into.hpp"
 
 namespace shardmark {
 
@@ -47,11 +48,15 @@ struct Batch {
   Matrix<const T> responses;          ///< (B, sizes.back()), MLP only
   double loss_scale =
       1;  ///< gradients are those of loss_scale x (sum of the losses): 1 / terms in the global batch
+  bool new_gradients = false;  ///< nothing was added to the gradients yet
+
+  /// What the first product of the batch does to a gradient with Parameter::gradient_written.
+  Into into_weights() const { return new_gradients ? Into::write : Into::add; }
 };
 
 /// A model as a list of stages over units. It owns its activations, never sees a communicator, and never
 /// changes parameters. T: parameters and activations, G: gradients of parameters, which are added to what the
-/// buffers hold.
+/// buffers hold, but for those that new gradients begin with (Parameter::gradient_written).
 template <class T, class G = T>
 class Model {
  public:

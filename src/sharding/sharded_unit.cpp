@@ -104,10 +104,16 @@ void ShardedUnit<T, G>::reshard() {
 }
 
 template <class T, class G>
-void ShardedUnit<T, G>::open_gradients(const Exec& exec) {
+void ShardedUnit<T, G>::open_gradients(const Exec& exec, bool all) {
   require(gradient_state_ == GradientState::none, "open gradients that are in use");
   if (!gradients_whole_) whole_gradients_ = pools_.gradients->acquire(layout_.total);
-  fill(exec, 0.0, whole_gradients_);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < specs_.size() && !all; ++i) {
+    if (!specs_[i].gradient_written) continue;
+    fill(exec, 0.0, slice(whole_gradients_, begin, layout_.offsets[i]));
+    begin = layout_.offsets[i] + specs_[i].size();
+  }
+  fill(exec, 0.0, slice(whole_gradients_, begin, layout_.total));
   if (poison_padding_)
     for (const auto& [begin, end] : padding_of(specs_, layout_))
       fill(exec, std::numeric_limits<double>::quiet_NaN(), slice(whole_gradients_, begin, end));

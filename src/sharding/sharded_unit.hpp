@@ -56,7 +56,8 @@ class ShardedUnit {
   void wait_unsharded();
   void reshard();
 
-  void open_gradients(const Exec& exec);
+  /// Zeros the gradients, but for those that the model writes (Parameter::gradient_written) unless `all`.
+  void open_gradients(const Exec& exec, bool all = true);
   void start_reduce(const Exec& exec);
   void wait_reduced(const Exec& exec);
   void start_all_reduce(const Exec& exec);

@@ -168,6 +168,7 @@ double Trainer<T, G>::run(const std::vector<Action>& schedule, Split split, cons
       batch = batcher_.load(exec_, split, samples.first + begin, std::min(most, samples.count - begin));
       batch.loss_scale = scale;
     } else {
+      if (action.verb == Verb::open_gradients) batch.new_gradients = true;
       carry_out(action, training, batch);
     }
     seconds_[static_cast<std::size_t>(action.verb)] += seconds_since(start);
@@ -206,7 +207,8 @@ void Trainer<T, G>::carry_out(const Action& action, bool training, const Batch<T
     case Verb::reshard:
       return units_[index].reshard();
     case Verb::open_gradients:
-      return units_[index].open_gradients(exec_);
+      // Zeros where nothing will write, or where somebody looks before everything is written.
+      return units_[index].open_gradients(exec_, batch.samples == 0 || after_action_ != nullptr);
     case Verb::reduce:
       return units_[index].start_reduce(exec_);
     case Verb::wait_reduced:
