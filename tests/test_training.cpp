@@ -144,6 +144,14 @@ TEST(Batches, SharesCoverEverySampleOnce) {
 }
 
 // Fewer samples than ranks, more ranks than rows of a tensor: everyone still joins.
+TEST(Evaluation, IsNoPartOfTheTimeOfTrainingPasses) {
+  SmallRun<double> run(world(), {"parallel.strategy=zero3"});
+  run.steps(2);
+  const auto before = run.trainer->seconds();
+  run.trainer->evaluate();
+  EXPECT_EQ(run.trainer->seconds(), before);
+}
+
 TEST(Batches, RanksWithoutWorkJoin) {
   const auto self = alone();
   const Overrides tiny = {"train.global_batch=1", "model.width=3",     "model.heads=1",  "model.vocab=3",

@@ -62,6 +62,9 @@ enum class Layout {
 };
 inline constexpr std::array layout_names = {"shared_file", "file_per_rank"};
 
+/// Whether a hint for MPI has the form key=value, in lengths that this MPI takes.
+bool is_mpi_info(const std::string& hint);
+
 struct Options {
   bool collective = false;  ///< checkpoint.transfer: collective or independent transfers to a shared file
   std::size_t largest_call = std::size_t{1} << 30;  ///< bytes a read or write call (tests lower it)

@@ -37,10 +37,9 @@ Handle<MpiInfoTraits> make_info(const std::vector<std::string>& hints) {
   MPI_Info_create(&raw);
   info = Handle<MpiInfoTraits>(raw);
   for (const std::string& hint : hints) {
-    const std::size_t equals = hint.find('=');
-    if (equals == 0 || equals == std::string::npos || equals + 1 == hint.size() ||
-        equals > MPI_MAX_INFO_KEY || hint.size() - equals > MPI_MAX_INFO_VAL)
+    if (!is_mpi_info(hint))
       throw DeckError("checkpoint.mpi_info: \"" + hint + "\" is not of the form key=value");
+    const std::size_t equals = hint.find('=');
     MPI_Info_set(raw, hint.substr(0, equals).c_str(), hint.substr(equals + 1).c_str());
   }
   return info;
@@ -77,6 +76,12 @@ void require_signature(const std::string& path) {
 }
 
 }  // namespace
+
+bool is_mpi_info(const std::string& hint) {
+  const std::size_t equals = hint.find('=');
+  return equals != 0 && equals != std::string::npos && equals + 1 < hint.size() &&
+         equals <= MPI_MAX_INFO_KEY && hint.size() - equals <= MPI_MAX_INFO_VAL;
+}
 
 std::string hdf5_version() {
   unsigned major = 0, minor = 0, release = 0;

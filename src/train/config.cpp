@@ -122,6 +122,10 @@ CheckpointConfig read_checkpoint(Deck& deck) {
   options.fsync = deck.boolean("checkpoint.fsync", true);
   options.alignment = deck.integer("checkpoint.alignment", 0, 0, 1 << 30);
   options.mpi_info = deck.texts("checkpoint.mpi_info", {});
+  for (const std::string& hint : options.mpi_info)
+    if (!checkpoint::is_mpi_info(hint))
+      deck.fail("checkpoint.mpi_info",
+                "\"" + hint + "\" is not of the form key=value, as \"striping_factor=8\"");
   options.check_free_space = deck.boolean("checkpoint.check_free_space", true);
   return config;
 }

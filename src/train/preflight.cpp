@@ -34,17 +34,19 @@ DeckSource read_deck(const Communicator& world, const std::string& path,
   return {path, world.host_broadcast(text, 0), overrides};
 }
 
-void require_memory(const Communicator& world, const MemoryBytes& predicted) {
+std::string shortage_of_memory(const Communicator& world, const MemoryBytes& predicted) {
+  std::string shortage;
   const auto compare = [&](const char* where, std::uint64_t a_rank, std::uint64_t available) {
     const auto ranks = static_cast<std::uint64_t>(world.ranks_on_node());
-    world.agree([&] {
-      if (available == 0 || a_rank <= available / ranks) return;
-      throw EnvironmentError(fmt::format(
-          "this run takes {:.2f} GB of {} a rank, {:.2f} GB for the {} ranks of a node, and {:.2f} "
-          "GB are free there: shard over more ranks, or make model, train.micro_batch or "
-          "parallel.prefetch smaller",
-          a_rank / 1e9, where, a_rank * ranks / 1e9, ranks, available / 1e9));
-    });
+    const bool fits = available == 0 || a_rank <= available / ranks;
+    const int speaker = world.host_max(fits ? 0 : world.size() - world.rank());
+    if (speaker == 0 || !shortage.empty()) return;
+    const std::string text = fmt::format(
+        "this run takes {:.2f} GB of {} a rank, {:.2f} GB for the {} ranks of a node, and {:.2f} "
+        "GB are free there: shard over more ranks, or make model, train.micro_batch or "
+        "parallel.prefetch smaller",
+        a_rank / 1e9, where, a_rank * ranks / 1e9, ranks, available / 1e9);
+    shortage = world.host_broadcast(text, world.size() - speaker);
   };
   const std::uint64_t home = predicted[static_cast<std::size_t>(MemoryClass::offloaded)] +
                              predicted[static_cast<std::size_t>(MemoryClass::checkpoint)];
@@ -54,6 +56,12 @@ void require_memory(const Communicator& world, const MemoryBytes& predicted) {
     compare("device memory", sum_of(predicted) - home, available_device_memory());
     compare("host memory", home, available_memory());
   }
+  return shortage;
+}
+
+void require_memory(const Communicator& world, const MemoryBytes& predicted) {
+  const std::string shortage = shortage_of_memory(world, predicted);
+  if (!shortage.empty()) throw EnvironmentError(shortage);
 }
 
 void require_same_data(const Communicator& world, std::uint64_t fingerprint) {

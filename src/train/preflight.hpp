@@ -23,8 +23,11 @@ struct DeckSource {
 DeckSource read_deck(const Communicator& world, const std::string& path,
                      const std::vector<std::string>& overrides);
 
-/// Compares what the ranks of a node are going to take with what is free there. Collective; throws
-/// EnvironmentError with both figures where it is not enough on any node.
+/// Compares what the ranks of a node are going to take with what is free there: a sentence with both figures
+/// where it is not enough on any node, the same on all ranks, or nothing. Collective.
+std::string shortage_of_memory(const Communicator& world, const MemoryBytes& predicted);
+
+/// Throws EnvironmentError where there is a shortage. Collective.
 void require_memory(const Communicator& world, const MemoryBytes& predicted);
 
 /// Every rank has made its dataset: all must have the same. Collective; throws EnvironmentError.

@@ -54,6 +54,11 @@ void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficB
   }
 }
 
+void book_times(RunRecord& record, const TimeByKind& before, const TimeByKind& after) {
+  for (std::size_t i = 0; i < after.size(); ++i)
+    record.comm_times[i] += {after[i].seconds - before[i].seconds, after[i].exposed - before[i].exposed};
+}
+
 FigureOfMerit figure_of_merit(const RunRecord& record) {
   std::vector<double> rates;
   for (double seconds : record.step_seconds) rates.push_back(record.items_per_step / seconds);
@@ -145,6 +150,7 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   Json seconds;
   for (std::size_t i = 0; i < verb_names.size(); ++i) seconds[verb_names[i]] = record.seconds_by_verb[i];
   seconds["optimizer"] = record.optimizer_seconds;
+  seconds["evaluation"] = record.evaluation_seconds;
   report["seconds_rank0"] = seconds;
   Json phases;
   const checkpoint::Report& save = record.saves.last;

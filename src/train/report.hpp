@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -36,16 +37,17 @@ struct RunRecord {
   std::vector<double> step_seconds;                             ///< timed steps only
   double items_per_step = 0;
   double model_flops_per_step = 0;
-  double peak_flops = 0;  ///< FLOP/s of all ranks that MFU refers to; NaN = unknown
-  double gemm_share = 0;  ///< of the timed steps' time, this rank; NaN where it can't be told
-  double final_loss = 0, validation_loss = 0, lowest_loss = 0;
+  double peak_flops = NAN;  ///< FLOP/s of all ranks that MFU refers to; NaN = unknown
+  double gemm_share = NAN;  ///< of the timed steps' time, this rank; NaN where it can't be told
+  double final_loss = NAN, validation_loss = NAN, lowest_loss = NAN;
   std::uint64_t first_step = 0;  ///< done before this run
   std::uint64_t steps = 0, skipped_steps = 0, replica_checks = 0;
   std::uint64_t steps_taken = 0, steps_skipped = 0;            ///< by this run
   double loss_scale = 1;                                       ///< after the last step
   std::array<double, verb_names.size()> seconds_by_verb = {};  ///< of this rank's main thread
   double optimizer_seconds = 0;
-  TimeByKind comm_times = {};  ///< of this rank's collectives, evaluation included
+  double evaluation_seconds = 0;
+  TimeByKind comm_times = {};  ///< of this rank's collectives in steps
   std::string comm_progress;
   std::string last_checkpoint;
   SaveRecord saves;
@@ -59,6 +61,9 @@ struct RunRecord {
 /// Adds the traffic of a step that is done; `predicted` is that of one pass over the global batch.
 void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
                   const TrafficByKind& predicted, std::uint64_t passes);
+
+/// Adds what the collectives of a step took.
+void book_times(RunRecord& record, const TimeByKind& before, const TimeByKind& after);
 
 /// Rates over the timed steps, as medians.
 struct FigureOfMerit {

@@ -67,18 +67,27 @@ std::optional<ResumePoint> resume(const Communicator& world, const std::string& 
         fmt::format("{} holds checkpoints already ({}): go on from them with --resume auto, or choose "
                     "another output.dir or checkpoint.dir",
                     folder, paths.front()));
+  std::vector<std::string> passed_over;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     try {
-      return open_and_load(paths[i]);
+      ResumePoint point = open_and_load(paths[i]);
+      point.passed_over = passed_over;
+      return point;
     } catch (const Error& error) {
       const bool older = i + 1 < paths.size();
       if (error.code() != ExitCode::environment) throw;
-      if (older && options.skip_damaged) continue;
-      throw Error(ExitCode::environment,
-                  older ? fmt::format("{}; the next older checkpoint is {}: --skip-damaged resumes from it",
-                                      error.what(), paths[i + 1])
-                        : fmt::format("{}; there is no older checkpoint", error.what()),
-                  true);
+      if (older && options.skip_damaged) {
+        passed_over.push_back(error.what());
+        continue;
+      }
+      throw Error(
+          ExitCode::environment,
+          older
+              ? fmt::format(
+                    "{}; older ones are there, {} next: --skip-damaged goes on from the newest that is whole",
+                    error.what(), paths[i + 1])
+              : fmt::format("{}; there is no older checkpoint", error.what()),
+          true);
     }
   }
   return std::nullopt;

@@ -27,6 +27,7 @@ struct ResumeOptions {
 struct ResumePoint {
   std::string path;
   std::map<std::string, checkpoint::Value> state;
+  std::vector<std::string> passed_over;  ///< why newer ones were not taken
 
   /// Throws, on all ranks alike, where /state has no such key of type V.
   template <class V>

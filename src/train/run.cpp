@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "comm/progress.hpp"
 #include "core/runtime.hpp"
@@ -46,15 +45,15 @@ class Run {
         progress_style_(progress_style(options.progress, world.size())),
         shape_(sample_shape(config.model)) {
     record_.comm_progress = progress_names[static_cast<std::size_t>(progress)];
-    record_.final_loss = record_.validation_loss = std::numeric_limits<double>::quiet_NaN();
-    record_.gemm_share = record_.peak_flops = std::numeric_limits<double>::quiet_NaN();
   }
 
   ExitCode operator()() {
     prepare();
     print_start();
+    const std::string shortage = shortage_of_memory(world_, record_.memory_predicted);
+    if (!dry_run_ && !shortage.empty()) throw EnvironmentError(shortage);
+    if (!shortage.empty()) say("warning: {}\n", shortage);
     if (dry_run_) return ExitCode::success;
-    require_memory(world_, record_.memory_predicted);
     set_up();
     start_or_resume();
     try {
@@ -105,10 +104,8 @@ class Run {
   }
 
   void set_up() {
-    Watchdog::Options watch;
-    watch.timeout = config_.train.timeout;
-    watch.rank = world_.rank();
-    watchdog_.emplace(watch, [] { Runtime::abort(static_cast<int>(ExitCode::environment)); });
+    watchdog_.emplace(Watchdog::Options{.timeout = config_.train.timeout, .rank = world_.rank()},
+                      [] { Runtime::abort(static_cast<int>(ExitCode::environment)); });
     trainer_ = std::make_unique<Trainer<T, G>>(config_, world_, mesh_, *dataset_);
     state_ = std::make_unique<TrainerState<T, G>>(*trainer_, mesh_, config_.checkpoint.async);
     saver_.emplace(world_, config_.checkpoint);
@@ -140,6 +137,7 @@ class Run {
                            point->get<std::uint64_t>("skipped_steps")},
                           scale.factor(), scale.calm_steps());
       record_.last_checkpoint = point->path;
+      for (const std::string& reason : point->passed_over) say("passed over: {}\n", reason);
       if (point->path == checkpoint_path(trainer_->steps_done())) saved_step_ = trainer_->steps_done();
       say("resumed {} at step {}\n", point->path, trainer_->steps_done());
       for (const std::string& path : set_aside_newer(world_, config_.checkpoint.dir, trainer_->steps_done()))
@@ -173,6 +171,7 @@ class Run {
     double timed = 0, in_gemm = 0;
     while (trainer_->steps_done() < config_.train.steps) {
       const auto traffic_before = measured_traffic(mesh_);
+      const auto times_before = measured_times(mesh_);
       const double gemm_before = gemm_counter().seconds;
       const Stopwatch watch;
       StepMetrics metrics;
@@ -184,6 +183,7 @@ class Run {
       metrics.items = static_cast<std::uint64_t>(record_.items_per_step);
       book_traffic(record_, traffic_before, measured_traffic(mesh_), traffic_of_a_step_,
                    metrics.result.passes);
+      book_times(record_, times_before, measured_times(mesh_));
       ++record_.steps_taken;
       record_.steps_skipped += metrics.result.skipped ? 1 : 0;
       if (metrics.step - first_step > config_.train.timing_warmup && metrics.result.passes == 1) {
@@ -261,7 +261,9 @@ class Run {
 
   void evaluate(StepMetrics& metrics) {
     if (dataset_->samples(Split::validation) == 0) return;
+    const Stopwatch watch;
     const double loss = trainer_->evaluate();
+    record_.evaluation_seconds += watch.seconds();
     metrics.validation_loss = record_.validation_loss = loss;
   }
 
@@ -320,7 +322,6 @@ class Run {
     record_.skipped_steps = trainer_->position().skipped_steps;
     record_.seconds_by_verb = trainer_->seconds();
     record_.optimizer_seconds = trainer_->optimizer_seconds();
-    record_.comm_times = measured_times(mesh_);
     record_.peak_resident = peak_resident_bytes();
     if (config_.train.peak_flops > 0 || !stopped)
       record_.peak_flops = world_.host_sum(

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace shardmark {
@@ -38,22 +39,24 @@ std::string traffic_table(const TrafficByKind& predicted, const TrafficByKind* m
 }
 
 std::string time_table(const RunRecord& record) {
-  double all = record.optimizer_seconds;
+  double all = record.optimizer_seconds + record.evaluation_seconds;
   for (double seconds : record.seconds_by_verb) all += seconds;
   if (all <= 0) return "";
-  std::string text = "time of rank 0 in passes and optimizer\n";
+  std::string text = "time of rank 0 in training passes, optimizer and evaluation\n";
   const auto row = [&](const char* name, double seconds) {
     if (seconds >= 0.001 * all)
       text += fmt::format("  {:<24}{:>10.3f} s {:>6.1f} %\n", name, seconds, 100 * seconds / all);
   };
   for (std::size_t i = 0; i < verb_names.size(); ++i) row(verb_names[i], record.seconds_by_verb[i]);
   row("optimizer", record.optimizer_seconds);
+  row("evaluation", record.evaluation_seconds);
   CommTime communication;
   for (const CommTime& time : record.comm_times) communication += time;
   if (communication.seconds > 0)
     text += fmt::format(
-        "  communication (progress by {}): {:.3f} s, of which {:.3f} exposed, {:.3f} hidden\n",
-        record.comm_progress, communication.seconds, communication.exposed, communication.hidden());
+        "  communication in steps (progress by {}): {:.3f} s, of which {:.3f} exposed, {:.3f} hidden\n",
+        record.comm_progress, std::max(communication.seconds, communication.exposed), communication.exposed,
+        communication.hidden());
   return text;
 }
 
@@ -71,6 +74,10 @@ std::string start_text(const RunConfig& config, const Communicator& world, const
   text += fmt::format("data {}\nmodel {}: {} parameters in {} units\n", record.data, config.model.kind,
                       record.parameters, record.units);
   text += memory_table(record.memory_predicted, nullptr) + traffic_table(traffic_of_a_step, nullptr);
+  const auto ranks = static_cast<std::uint64_t>(world.size());
+  if (config.train.global_batch < ranks)
+    text += fmt::format("warning: train.global_batch = {}: {} of {} ranks have no sample in a step\n",
+                        config.train.global_batch, ranks - config.train.global_batch, ranks);
   if (std::isfinite(record.lowest_loss))
     text += fmt::format("lowest possible loss (entropy rate): {:.6f}\n", record.lowest_loss);
   return text;
@@ -105,9 +112,10 @@ std::string figure_text(const RunRecord& record, const std::string& item_name) {
   const FigureOfMerit figure = figure_of_merit(record);
   if (figure.items_per_second.count == 0)
     return item_name + "_per_second=n/a model_flops_per_second=n/a mfu=n/a";
-  return fmt::format("{}_per_second={:.1f} model_flops_per_second={:.3e} mfu={:.3f}", item_name,
+  const double mfu = figure.model_flops_per_second / record.peak_flops;
+  return fmt::format("{}_per_second={:.1f} model_flops_per_second={:.3e} mfu={}", item_name,
                      figure.items_per_second.median, figure.model_flops_per_second,
-                     figure.model_flops_per_second / record.peak_flops);
+                     std::isfinite(mfu) ? fmt::format("{:.3f}", mfu) : "n/a");
 }
 
 }  // namespace shardmark

@@ -171,7 +171,7 @@ double Trainer<T, G>::run(const std::vector<Action>& schedule, Split split, cons
       if (action.verb == Verb::open_gradients) batch.new_gradients = true;
       carry_out(action, training, batch);
     }
-    seconds_[static_cast<std::size_t>(action.verb)] += seconds_since(start);
+    if (training) seconds_[static_cast<std::size_t>(action.verb)] += seconds_since(start);
     if (after_action_) after_action_(action, batch);
   }
   auto loss_sum = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), loss_sum_);

@@ -95,7 +95,7 @@ class Trainer {
   const std::vector<Action>& training_schedule() const { return training_schedule_; }
   /// What offloading moved so far.
   Transfers transfers() const { return area_ == nullptr ? Transfers{} : area_->transfers; }
-  /// Seconds of the main thread by verb; on devices, those of launching.
+  /// Seconds of the main thread by verb, in training passes; on devices, those of launching.
   const std::array<double, verb_names.size()>& seconds() const { return seconds_; }
   double optimizer_seconds() const { return optimizer_seconds_; }
 

@@ -45,6 +45,14 @@ class RefusedDecks(harness.CliTest):
                 (["schedule.min_lr = 0.1", "optimizer.lr = 0.001"], {"schedule.min_lr": 0.1}),
                 (["precision.reduce = 'fp64'", "with precision.param = fp32 it must be auto, bf16 or fp32"],
                  {"precision.reduce": "fp64"}),
+                (["checkpoint.mpi_info", '"striping_factor:8" is not of the form key=value'],
+                 {"checkpoint.mpi_info": ["a=b", "striping_factor:8"]}),
+                (["checkpoint.mpi_info", '"a=" is not of the form'], {"checkpoint.mpi_info": ["a="]}),
+                (["precision.loss_scale = 1e+300", "4294967296"], {"precision.loss_scale": 1e300}),
+                (["train.global_batch = 16777216 makes 2796203 micro-batches a rank, at most 16384"],
+                 {"train.global_batch": 16777216}),
+                (["train.recompute", 'is for model.kind = "gpt"'],
+                 {"model.kind": "mlp", "data.kind": "teacher", "train.recompute": "block"}),
                 (["data.kind = 'markov'", 'needs model.kind = "gpt"'], {"model.kind": "mlp"})]:
             self.refuse(USAGE, parts, changes)
 

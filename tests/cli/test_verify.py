@@ -34,6 +34,22 @@ class Verify(harness.CliTest):
                     self.assertGreater(float(re.search(r"gradients (\S+) ", line)[1]), 1e-8)
 
 
+    def test_an_mlp_with_its_kinks_passes(self):
+        mlp = {"model.kind": "mlp", "model.sizes": [8, 64, 64, 4], "data.kind": "teacher", "train.global_batch": 64,
+               "train.micro_batch": 16}
+        for seed in range(3):
+            ended = self.run_program("verify", self.write_deck({**mlp, "train.seed": seed}), ranks=2)
+            self.assertEqual(ended.codes, [0, 0], "\n".join(ended.out))
+
+    def test_a_deck_that_does_not_fit_is_forecast_with_a_warning(self):
+        deck = self.write_deck({"model.width": 1 << 16, "model.layers": 4096, "train.global_batch": 2})
+        ended = self.run_program("train", deck, "--dry-run")
+        self.assertEqual(ended.codes, [0, 0, 0], ended.stderr)
+        warnings = [line for line in ended.out if line.startswith("warning: ")]
+        self.assertTrue(any("GB are free there" in line for line in warnings), warnings)
+        self.assertIn("warning: train.global_batch = 2: 1 of 3 ranks have no sample in a step", warnings)
+
+
 class Benches(harness.CliTest):
     def figures(self, *arguments, changes=None):
         ended = self.run_program("bench", *arguments, self.write_deck(changes), "--json", "figures.json")
