@@ -23,37 +23,38 @@ void add_common(CLI::App& app, Options& options) {
 Command add_gemm(CLI::App& app) {
   auto options = std::make_shared<BenchGemmOptions>();
   add_common(app, *options);
-  app.add_option("--repeats", options->repeats, "timed calls of each product")->check(CLI::PositiveNumber);
+  app.add_option("--repeats", options->repeats, "timed calls of each product")->check(CLI::Range(1, 1000000));
   return [options] { return bench_gemm(*options); };
 }
 
 Command add_step(CLI::App& app) {
   auto options = std::make_shared<BenchStepOptions>();
   add_common(app, *options);
-  app.add_option("--steps", options->steps, "timed steps")->check(CLI::PositiveNumber);
+  app.add_option("--steps", options->steps, "timed steps")->check(CLI::Range(1, 1000000));
   return [options] { return bench_step(*options); };
 }
 
 Command add_strategies(CLI::App& app) {
   auto options = std::make_shared<BenchStrategiesOptions>();
   add_common(app, *options);
-  app.add_option("--steps", options->steps, "timed steps a turn")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", options->rounds, "turns of all strategies")->check(CLI::PositiveNumber);
+  app.add_option("--steps", options->steps, "timed steps a turn")->check(CLI::Range(1, 1000000));
+  app.add_option("--rounds", options->rounds, "turns of all strategies")->check(CLI::Range(1, 1000000));
   return [options] { return bench_strategies(*options); };
 }
 
 Command add_io(CLI::App& app) {
   struct Io {
     BenchIoOptions bench;
-    std::uint64_t alignment = 0;
+    int alignment = 0;
     std::vector<std::string> hints;
     bool no_fsync = false;
   };
   auto options = std::make_shared<Io>();
   add_common(app, options->bench);
   app.add_option("--folder", options->bench.folder, "where to write; output.dir of the deck unless given");
-  app.add_option("--repeats", options->bench.repeats, "turns of all layouts")->check(CLI::PositiveNumber);
-  app.add_option("--alignment", options->alignment, "checkpoint.alignment: bytes");
+  app.add_option("--repeats", options->bench.repeats, "turns of all layouts")->check(CLI::Range(1, 1000000));
+  app.add_option("--alignment", options->alignment, "checkpoint.alignment: bytes")
+      ->check(CLI::Range(0, 1 << 30));
   app.add_option("--mpi-info", options->hints, "checkpoint.mpi_info: key=value; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
@@ -72,14 +73,14 @@ Command add_io(CLI::App& app) {
 
 Command add_comm(CLI::App& app) {
   auto options = std::make_shared<BenchCommOptions>();
-  app.add_option("--backend", options->backends, "auto, mpi, node; may be repeated: they run side by side")
+  app.add_option("--backend", options->backends,
+                 "auto, mpi, node, nccl; may be repeated: they run side by side")
       ->delimiter(',');
   app.add_option("--min", options->min, "smallest buffer, for example 1KiB")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--max", options->max, "largest buffer, for example 256MiB")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--seconds", options->seconds, "time for a size of one collective")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options->seconds, "time for a size of one collective");
   app.add_option("--json", options->json, "file for the figures");
   return [options] { return bench_comm(*options); };
 }

@@ -132,7 +132,7 @@ ExitCode verify(const Arguments& arguments) {
   const std::vector<Summary> summaries = list_folder(arguments.path);
   bool whole = true, any = false;
   for (const Summary& summary : summaries) {
-    if (summary.condition == Condition::partial) {
+    if (summary.condition == Condition::partial || summary.condition == Condition::abandoned) {
       fmt::print("{}\n", summary.reason);
       continue;
     }
@@ -140,7 +140,7 @@ ExitCode verify(const Arguments& arguments) {
     whole = is_whole_in_folder(summary.path) && whole;
   }
   if (!any) fmt::print("no checkpoints in {}\n", arguments.path);
-  return whole ? ExitCode::success : ExitCode::invalid;
+  return !any ? ExitCode::environment : whole ? ExitCode::success : ExitCode::invalid;
 }
 
 ExitCode diff(const Arguments& arguments) {
@@ -213,7 +213,11 @@ Command add_ckpt(CLI::App& app) {
   command->add_option("a", arguments->path, "a checkpoint")->required();
   command->add_option("b", arguments->other, "another checkpoint")->required();
   command->add_option("--tolerance", arguments->tolerance, "absolute difference that is none (0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return std::strtod(text.c_str(), nullptr) >= 0 ? "" : std::string("it must be at least 0");
+          },
+          "NUMBER"));
   command = add("convert", "Write a checkpoint in another layout into another folder", convert_file);
   command->add_option("file", arguments->path, "a checkpoint")->required();
   command->add_option("folder", arguments->other, "where to write it, under the name of its step")
@@ -225,7 +229,9 @@ Command add_ckpt(CLI::App& app) {
       ->add_option("--ranks", arguments->ranks,
                    "rank files of file_per_rank (as many as wrote the checkpoint)")
       ->check(CLI::Range(1, 99999));
-  command = add("prune", "Remove all checkpoints but the newest ones and the newest complete one", prune);
+  command = add("prune",
+                "Remove all checkpoints, abandoned ones too, but the newest ones and the newest complete one",
+                prune);
   command->add_option("folder", arguments->path, "a folder of checkpoints")->required();
   command->add_option("--keep", arguments->keep, "how many to keep")
       ->required()

@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <string_view>
 
 #include "checkpoint/format.hpp"
 #include "commands.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
 #include "layers/blas.hpp"
+#include "train/stop.hpp"
 
 namespace shardmark {
 namespace {
@@ -77,6 +79,7 @@ ExitCode run_and_report(int argc, char** argv, const Runtime& runtime) {
 int main(int argc, char** argv) {
   shardmark::restart_with_fitting_blas_kernels(argv);
   shardmark::checkpoint::start_before_mpi();
+  if (argc > 1 && std::string_view(argv[1]) == "train") shardmark::note_signals();
   try {
     shardmark::Runtime runtime(argc, argv);
     const shardmark::ExitCode code = shardmark::run_and_report(argc, argv, runtime);

@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step_", suffix = ".h5";
 constexpr std::string_view shards_suffix = ".shards";
+constexpr const char* abandoned_suffix = ".abandoned";
 constexpr std::string_view partial_prefix = ".step_", partial_suffix = ".h5.partial";
 constexpr std::string_view partial_shards_suffix = ".shards.partial";
 constexpr std::size_t digits = 8;
@@ -235,13 +236,14 @@ void commit(const std::string& partial, const std::string& whole, bool sync) {
   if (sync) synchronise(folder_of(whole));
 }
 
-void set_aside(const std::string& path) {
-  constexpr const char* mark = ".abandoned";
-  rename(path, path + mark);
+std::string set_aside(const std::string& path) {
   const std::string shards = shards_path(path);
-  if (!is_there(shards)) return;
-  remove(shards + mark);
-  rename(shards, shards + mark);
+  std::string mark = abandoned_suffix;
+  for (int number = 2; is_there(path + mark) || is_there(shards + mark); ++number)
+    mark = std::string(abandoned_suffix) + "." + std::to_string(number);
+  rename(path, path + mark);
+  if (is_there(shards)) rename(shards, shards + mark);
+  return path + mark;
 }
 
 void remove_shards(const std::string& path) {
@@ -282,6 +284,25 @@ std::vector<std::string> leftovers(const std::string& folder) {
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+std::vector<std::string> abandoned(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const fs::path& path : entries(folder))
+    if (path.filename().string().find(std::string(suffix) + abandoned_suffix) != std::string::npos)
+      found.push_back(path.string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string abandoned_shards(const std::string& path) {
+  const std::string mark = std::string(suffix) + abandoned_suffix;
+  return std::string(path).replace(path.rfind(mark), suffix.size(), shards_suffix);
+}
+
+void remove_abandoned(const std::string& path) {
+  remove(path);
+  remove(abandoned_shards(path));
 }
 
 void remove_leftovers(const std::string& folder) {

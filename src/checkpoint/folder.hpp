@@ -72,6 +72,11 @@ std::uint64_t checkpoint_bytes(const std::string& path);
 /// What saves that failed or were killed have left: partial files and folders, and folders of rank files
 /// without an index.
 std::vector<std::string> leftovers(const std::string& folder);
+/// Files, not folders of rank files, that set_aside() has renamed.
+std::vector<std::string> abandoned(const std::string& folder);
+/// The folder of rank files that goes with one of them.
+std::string abandoned_shards(const std::string& path);
+void remove_abandoned(const std::string& path);
 void remove_leftovers(const std::string& folder);
 
 /// Removes all checkpoints but that of `step` and the newest others, `keep` in all (0: keeps all).

@@ -119,8 +119,13 @@ struct Found {
 };
 std::vector<Found> scan(const std::string& folder);
 
-/// Renames the checkpoint `path`, and the folder of its rank files, to <name>.abandoned. On one rank.
-void set_aside(const std::string& path);
+/// Renames the checkpoint `path`, and the folder of its rank files, to <name>.abandoned, or .abandoned.2 and
+/// so on where that is taken. Returns the new path. On one rank.
+std::string set_aside(const std::string& path);
+
+/// Throws EnvironmentError where the file is named as the checkpoint of another step than `step`, that of its
+/// /state.
+void require_step(const std::string& path, std::uint64_t step);
 
 /// Computes fingerprints before a save: of each piece, and of the whole tensors, [Note: Fingerprint]. The
 /// pieces of all ranks cover each tensor exactly once. Collective.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/manifest.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -142,6 +144,15 @@ void require_state(const std::string& path, const Values& state) {
   if (digest == state.end()) throw EnvironmentError(path + " is damaged: /state has no digest");
   if (digest->second != Value(digest_of(state)))
     throw EnvironmentError(path + " is damaged: /state does not have the digest that it keeps");
+  if (const auto step = state.find("step"); step != state.end())
+    if (const auto* number = std::get_if<std::uint64_t>(&step->second)) require_step(path, *number);
+}
+
+void require_step(const std::string& path, std::uint64_t step) {
+  const auto named = step_of(path);
+  if (named && *named != step)
+    throw EnvironmentError(fmt::format("{} is named after another step than its own, {}: rename it to {}",
+                                       path, step, file_name(step)));
 }
 
 File open_checkpoint(const std::string& path) {

@@ -48,14 +48,21 @@ std::vector<Summary> list_folder(const std::string& folder) {
     }
     list.push_back(summary);
   }
-  for (const std::string& path : leftovers(folder)) {
+  const auto add = [&](const std::string& path, std::uint64_t bytes, Condition condition,
+                       const char* reason) {
     Summary summary;
     summary.path = path;
-    summary.bytes = bytes_below(path);
-    summary.condition = Condition::partial;
-    summary.reason = path + " is left from a save that did not end; the next save removes it";
+    summary.bytes = bytes;
+    summary.condition = condition;
+    summary.reason = path + reason;
     list.push_back(summary);
-  }
+  };
+  for (const std::string& path : leftovers(folder))
+    add(path, bytes_below(path), Condition::partial,
+        " is left from a save that did not end; the next save removes it");
+  for (const std::string& path : abandoned(folder))
+    add(path, bytes_below(path) + bytes_below(abandoned_shards(path)), Condition::abandoned,
+        " was set aside by a run that resumed from an older step; ckpt prune removes it");
   return list;
 }
 
@@ -82,6 +89,10 @@ std::vector<std::string> prune_folder(const std::string& folder, std::size_t kee
       continue;
     remove_checkpoint(checkpoint->path);
     removed.push_back(checkpoint->path);
+  }
+  for (const std::string& path : abandoned(folder)) {
+    remove_abandoned(path);
+    removed.push_back(path);
   }
   return removed;
 }

@@ -12,9 +12,10 @@
 /// What people do with checkpoints by hand. For one process alone; memory does not grow with the checkpoint.
 namespace shardmark::checkpoint {
 
-/// damaged: something is missing or not as it was written; partial: a leftover of a save that did not end.
-enum class Condition { complete, partial, damaged };
-inline constexpr std::array condition_names = {"complete", "partial", "damaged"};
+/// damaged: something is missing or not as it was written; partial: a leftover of a save that did not end;
+/// abandoned: set aside by a run that resumed from an older one.
+enum class Condition { complete, partial, damaged, abandoned };
+inline constexpr std::array condition_names = {"complete", "partial", "damaged", "abandoned"};
 
 /// A line of a listing. What can't be read is empty.
 struct Summary {
@@ -57,8 +58,8 @@ std::vector<Difference> compare(const std::string& a, const std::string& b, doub
 std::string convert(const std::string& path, const std::string& folder, const Options& options,
                     std::uint64_t ranks);
 
-/// Removes all checkpoints of a folder but the newest `keep`, which is positive, and the newest one that
-/// find_damage finds nothing in. Returns the paths of those removed.
+/// Removes all checkpoints of a folder, abandoned ones too, but the newest `keep`, which is positive, and the
+/// newest one that find_damage finds nothing in. Returns the paths of those removed.
 std::vector<std::string> prune_folder(const std::string& folder, std::size_t keep);
 
 }  // namespace shardmark::checkpoint

@@ -4,13 +4,16 @@
 
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <exception>
 #include <iterator>
+#include <limits>
 
 #include "comm/mpi_call.hpp"
 #include "core/handle.hpp"
@@ -54,6 +57,22 @@ bool populate(char* pages, std::size_t bytes) {
   return madvise(pages, bytes, populate_write) == 0 || errno == EINVAL;
 }
 
+/// Bytes free where MPI keeps windows; where the memory can't be had, Open MPI's own calls may never return.
+std::uint64_t free_shared_memory() {
+  const char* folder = std::getenv("OMPI_MCA_osc_sm_backing_directory");
+  struct statvfs space = {};
+  if (statvfs(folder == nullptr ? "/dev/shm" : folder, &space) != 0)
+    return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+}
+
+/// Whether all members of the node say so. Collective.
+bool all_say(MPI_Comm node, bool yes) {
+  int all = yes ? 1 : 0;
+  SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, node));
+  return all == 1;
+}
+
 // Ids are unique on a node: the first member's world rank, and its count of windows, from 1 on.
 std::uint64_t new_id(MPI_Comm node, int first_member) {
   static std::uint64_t windows = 0;
@@ -85,20 +104,22 @@ SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes
   SHARDMARK_MPI(MPI_Info_set(info.get(), "alloc_shared_noncontig", "true"));
   id_ = new_id(comm, members_.front());
   const std::size_t pages = whole_pages(bytes);
+  const auto require = [&](bool fits) {
+    if (all_say(comm, fits)) return;
+    window_->window.release();  // some rank may have none to give back
+    throw EnvironmentError("shared memory of this node is short of " + std::to_string(pages) +
+                           " bytes a rank (" + label + "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
+  };
+  require(free_shared_memory() >= members_.size() * (pages + page_size()));
   MPI_Win window = MPI_WIN_NULL;
-  int fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(pages + page_size()), 1, info.get(), comm, &own_,
-                                     &window) == MPI_SUCCESS;
-  if (fits == 1) {
+  bool fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(pages + page_size()), 1, info.get(), comm, &own_,
+                                      &window) == MPI_SUCCESS;
+  if (fits) {
     window_->window = Handle<MpiWinTraits>(window);
     own_ = next_page(own_);
     fits = populate(own_, pages);
   }
-  SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, &fits, 1, MPI_INT, MPI_MIN, comm));
-  if (fits == 0) {
-    window_->window.release();  // some rank may have none to give back
-    throw EnvironmentError("shared memory of this node is short of " + std::to_string(pages) +
-                           " bytes a rank (" + label + "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
-  }
+  require(fits);
   for (std::size_t place = 0; place < members_.size(); ++place) {
     MPI_Aint size = 0;
     int unit = 0;

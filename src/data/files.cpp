@@ -59,7 +59,7 @@ bool is_left_out(const fs::path& path) {
   if (fs::is_directory(path))
     return name == "build" || name.starts_with("build-") || fs::exists(path / "CMakeCache.txt");
   return extension == ".h5" || name == "metrics.jsonl" || name == "report.json" || name == "deck.toml" ||
-         extension == ".abandoned" || extension == ".new";
+         name.find(".h5.abandoned") != std::string::npos || extension == ".new";
 }
 
 void walk(const fs::path& folder, std::vector<std::string>& files) {

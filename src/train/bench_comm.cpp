@@ -12,7 +12,9 @@
 
 #include "comm/communicator.hpp"
 #include "comm/shared_window.hpp"
+#include "train/ledger.hpp"
 #include "train/metrics.hpp"
+#include "train/preflight.hpp"
 
 namespace shardmark {
 
@@ -251,8 +253,13 @@ ExitCode bench_comm(const BenchCommOptions& options) {
     filled.backends = {"mpi"};
     if (make_world_communicator("auto")->backend() != "mpi") filled.backends.push_back("node");
   }
-  if (filled.min > filled.max || filled.min == 0)
-    throw DeckError("bench comm: --min must be above 0 and at most --max");
+  constexpr std::size_t most = std::size_t{1} << 40;
+  if (!(filled.seconds > 0)) throw DeckError("bench comm: --seconds must be above 0");
+  if (filled.min > filled.max || filled.min == 0 || filled.max > most)
+    throw DeckError("bench comm: --min must be above 0 and at most --max, --max at most 1TiB");
+  MemoryBytes memory = {};  // a buffer a back end, one to compare with, one to copy to
+  memory[static_cast<std::size_t>(MemoryClass::communication)] = (filled.backends.size() + 2) * filled.max;
+  require_memory(*world, memory);
   CommBench bench(filled, *world);
   std::vector<Row> rows;
   std::size_t wrong = 0;

@@ -235,8 +235,14 @@ ExitCode bench_io(const BenchIoOptions& options) {
     if (fs::exists(folder))
       throw EnvironmentError(folder + " is in the way: it is of another run, or was left by one");
   });
-  for (int turn = 0; turn < options.repeats; ++turn)
-    for (Way& way : ways) run_turn(*world, folder, own, next, way);
+  try {
+    for (int turn = 0; turn < options.repeats; ++turn)
+      for (Way& way : ways) run_turn(*world, folder, own, next, way);
+  } catch (...) {
+    std::error_code ignored;
+    if (world->rank() == 0) fs::remove_all(folder, ignored);
+    throw;
+  }
 
   const auto bytes = world->host_sum<std::uint64_t>(own.bytes());
   world->agree([&] {

@@ -56,7 +56,7 @@ OptimizerConfig read_optimizer(Deck& deck) {
   const auto betas = deck.reals("optimizer.betas", {0.9, 0.95}, 0, 1);
   optimizer.beta1 = betas[0];
   optimizer.beta2 = betas[1];
-  optimizer.eps = deck.real("optimizer.eps", 1e-8, 0, infinity);
+  optimizer.eps = deck.real("optimizer.eps", 1e-8, 1e-30, infinity);
   optimizer.momentum = deck.real("optimizer.momentum", 0.9, 0, 1);
   optimizer.weight_decay = deck.real("optimizer.weight_decay", 0.1, 0, infinity);
   optimizer.clip = deck.real("optimizer.clip", 1.0, 0, infinity);
@@ -151,6 +151,7 @@ RunConfig read_run_config(Deck& deck) {
   run.comm.timeout = run.train.timeout;
   run.comm_share_device = deck.boolean("comm.share_device", false);
   run.output_dir = deck.text("output.dir", "runs/out");
+  if (run.output_dir.empty()) deck.fail("output.dir", "must name a folder");
   deck.check_unknown();
 
   if (run.schedule.min_lr > run.optimizer.lr)

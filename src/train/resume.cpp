@@ -45,23 +45,39 @@ std::vector<std::string> newest_first(const Communicator& world, const std::stri
   return paths;
 }
 
+/// Whether a file lies in a folder, as rank 0 sees it.
+bool lies_in(const Communicator& world, const std::string& file, const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::path(file).parent_path();
+  const bool there = std::filesystem::equivalent(parent.empty() ? "." : parent, folder, error);
+  return world.host_broadcast(there && !error ? "yes" : "no", 0) == "yes";
+}
+
 }  // namespace
 
 std::optional<ResumePoint> resume(const Communicator& world, const std::string& folder,
                                   const ResumeOptions& options,
                                   const std::function<void(const ResumePoint&)>& load) {
   const auto open_and_load = [&](const std::string& path) {
-    ResumePoint point{path, checkpoint::read_state(world, path)};
+    ResumePoint point{path, checkpoint::read_state(world, path), {}};
     for (const char* needed : {"step", "samples_seen", "data_fingerprint"}) point.get<std::uint64_t>(needed);
     if (point.get<std::uint64_t>("digest") != checkpoint::digest_of(point.state))
       throw Error(ExitCode::environment, path + " is damaged: /state does not have the digest that it keeps",
                   true);
+    world.agree([&] { checkpoint::require_step(path, point.get<std::uint64_t>("step")); });
     load(point);
     return point;
   };
-  if (!options.from.empty() && options.from != "auto") return open_and_load(options.from);
-
   std::vector<std::string> paths = newest_first(world, folder);
+  if (!options.from.empty() && options.from != "auto") {
+    if (!paths.empty() && !lies_in(world, options.from, folder))
+      throw DeckError(
+          fmt::format("{} holds checkpoints already ({}), of another run than {}: choose another output.dir "
+                      "or checkpoint.dir",
+                      folder, paths.front(), options.from));
+    return open_and_load(options.from);
+  }
+
   if (!paths.empty() && options.from.empty())
     throw DeckError(
         fmt::format("{} holds checkpoints already ({}): go on from them with --resume auto, or choose "
@@ -100,8 +116,7 @@ std::vector<std::string> set_aside_newer(const Communicator& world, const std::s
     if (world.rank() != 0) return;
     for (const auto& found : checkpoint::scan(folder)) {
       if (found.step <= step) continue;
-      checkpoint::set_aside(found.path);
-      paths.push_back(found.path);
+      paths.push_back(checkpoint::set_aside(found.path));
     }
   });
   return paths;

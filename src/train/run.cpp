@@ -129,7 +129,8 @@ class Run {
           state_->finish_load(world_, candidate.path, contents);
         });
     output_folder_.emplace(world_, config_.output_dir);
-    if (config_.checkpoint.every > 0 || config_.checkpoint.at_start)
+    const bool chosen = config_.checkpoint.dir != config_.output_dir + "/checkpoints";
+    if (config_.checkpoint.every > 0 || config_.checkpoint.at_start || chosen)
       checkpoint_folder_.emplace(world_, config_.checkpoint.dir);
     if (point) {
       const LossScale scale = loss_scale_after(*point, trainer_->loss_scale());
@@ -141,7 +142,7 @@ class Run {
       if (point->path == checkpoint_path(trainer_->steps_done())) saved_step_ = trainer_->steps_done();
       say("resumed {} at step {}\n", point->path, trainer_->steps_done());
       for (const std::string& path : set_aside_newer(world_, config_.checkpoint.dir, trainer_->steps_done()))
-        say("set aside {} as {}.abandoned: it is later than the step resumed from\n", path, path);
+        say("set aside as {}: it is later than the step resumed from\n", path);
     } else if (!resume_.from.empty()) {
       say("nothing to resume in {}: starting at step 0\n", config_.checkpoint.dir);
     }

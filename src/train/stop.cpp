@@ -25,6 +25,7 @@ constexpr std::array signals = {SIGTERM, SIGUSR1};
 std::atomic<int> noted = 0;  // a Reason
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 struct sigaction before[signals.size()];
+bool noting_always = false;  // from note_signals() on
 
 extern "C" void note_signal(int signal) {
   const int reason = static_cast<int>(signal == SIGUSR1 ? Reason::user : Reason::term);
@@ -49,7 +50,19 @@ std::optional<double> parse_local_time(const std::string& text) {
   return static_cast<double>(seconds);
 }
 
+void install_handlers() {
+  struct sigaction action = {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &before[i]);
+}
+
 }  // namespace
+
+void note_signals() {
+  install_handlers();
+  noting_always = true;
+}
 
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -71,14 +84,13 @@ double parse_deadline(const std::string& text, double now) {
 
 StopListener::StopListener(const Communicator& world, std::optional<double> deadline)
     : world_(world), deadline_(deadline) {
+  if (noting_always) return;
   noted = 0;
-  struct sigaction action = {};
-  action.sa_handler = note_signal;
-  action.sa_flags = SA_RESTART;
-  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &before[i]);
+  install_handlers();
 }
 
 StopListener::~StopListener() {
+  if (noting_always) return;
   for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before[i], nullptr);
 }
 

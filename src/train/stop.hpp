@@ -21,6 +21,10 @@ double parse_deadline(const std::string& text, double now);
 /// Unix seconds.
 double wall_clock();
 
+/// Notes SIGUSR1 and SIGTERM from now on to the end of the process, for a StopListener that comes later: MPI
+/// may take long to start and to end, in which a signal would kill.
+void note_signals();
+
 /// Watches for SIGUSR1, SIGTERM and a deadline while it lives. A signal on one rank stops all: every rank
 /// joins check() at the start of each micro-batch, so that all of them leave the schedule at the same place.
 /// One at a time.

@@ -56,6 +56,32 @@ class FullDisk(harness.CliTest):
                 self.assertEqual(harness.checkpoints_of(self.disk), [FIRST, SECOND])
                 (self.disk / SECOND).unlink()
 
+    def test_bench_io_leaves_nothing_behind(self):
+        deck = self.write_deck(CHANGES)
+        self.fill(left=1000000)
+        ended = self.run_program("bench", "io", deck, "--repeats", "1", "--folder", "disk")
+        self.assertEqual((ended.codes, len(ended.errors)), ([ENVIRONMENT] * 3, 1), ended.stderr)
+        self.assertEqual(harness.checkpoints_of(self.disk), ["ballast"])
+        (self.disk / "ballast").unlink()
+        self.assertEqual(self.run_program("bench", "io", deck, "--repeats", "1", "--folder", "disk").codes, [0, 0, 0])
+
+
+class ShortSharedMemory(harness.CliTest):
+    def test_is_an_error_and_no_hang(self):
+        small = self.folder / "shm"
+        small.mkdir()
+        if not harness.is_open_mpi():
+            self.skipTest("where another MPI keeps windows is not known")
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", small], check=False,
+                          stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no file system of 256 KB")
+        self.addCleanup(subprocess.run, ["umount", small], check=True)
+        os.environ["OMPI_MCA_osc_sm_backing_directory"] = str(small)
+        self.addCleanup(os.environ.pop, "OMPI_MCA_osc_sm_backing_directory")
+        deck = self.write_deck({"model.width": 256, "comm.backend": "node"})
+        self.assert_refused(self.run_program("train", deck), ENVIRONMENT, "shared memory of this node is short",
+                            'comm.backend = "mpi"')
+
 
 if __name__ == "__main__":
     harness.main()

@@ -5,6 +5,7 @@
 import fcntl
 import json
 import pathlib
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -75,6 +76,52 @@ class Guards(harness.CliTest):
         last = self.train({**SAVING, "train.steps": 5}, ["--resume", "auto"])
         self.assertIn("resumed out/checkpoints/step_00000004.h5 at step 4", last.out)
         self.assertEqual([row["step"] for row in harness.metrics_of(self.folder / "out")], [1, 2, 3, 4, 5])
+
+    def test_what_was_set_aside_stays_until_it_is_pruned(self):
+        first = "out/checkpoints/step_00000002.h5"
+        for layout in ["shared_file", "file_per_rank"]:
+            with self.subTest(layout):
+                self.train({**SAVING, "train.steps": 4, "checkpoint.layout": layout})
+                bytes_of = {}
+                for turn, suffix in enumerate([".abandoned", ".abandoned.2", ".abandoned.3"]):
+                    path = self.folder / "out" / "checkpoints" / "step_00000004.h5"
+                    bytes_of[suffix] = path.read_bytes()
+                    self.train({**SAVING, "train.steps": 4, "optimizer.lr": 1e-3 * (turn + 2),
+                                "checkpoint.layout": layout}, ["--resume", first])
+                    for each, content in bytes_of.items():
+                        self.assertEqual(path.with_name(path.name + each).read_bytes(), content)
+                listed = self.run_program("ckpt", "list", "out/checkpoints", ranks=1).out
+                self.assertEqual(len([line for line in listed if " abandoned " in line]), 3)
+                self.run_program("ckpt", "prune", "out/checkpoints", "--keep", 2, ranks=1)
+                self.assertFalse([name for name in self.saved() if "abandoned" in name])
+                shutil.rmtree(self.folder / "out")
+
+    def test_another_run_s_folder_is_left_alone(self):
+        for name in ["a", "b"]:
+            self.train({**SAVING, "train.seed": ord(name), "train.steps": 4}, cwd=self.folder / name)
+        b = self.folder / "b" / "out"
+        before = {path: path.read_bytes() for path in b.rglob("*") if path.is_file()}
+        deck = self.write_deck({**SAVING, "train.seed": ord("a"), "train.steps": 6, "output.dir": "b/out"})
+        ended = self.run_program("train", deck, "--resume", "a/out/checkpoints/step_00000002.h5")
+        self.assert_refused(ended, 2, "b/out/checkpoints holds checkpoints already", "of another run")
+        self.assertEqual({path: path.read_bytes() for path in b.rglob("*") if path.is_file()}, before)
+
+    def test_a_checkpoint_under_another_step_s_name_is_refused(self):
+        self.train({**SAVING, "train.steps": 4})
+        saved = self.folder / "out" / "checkpoints"
+        (saved / "step_00000004.h5").rename(saved / "step_00000006.h5")
+        deck = self.write_deck({**SAVING, "train.steps": 8})
+        said = "step_00000006.h5 is named after another step than its own, 4"
+        self.assert_refused(self.run_program("train", deck, "--resume", "auto"), 3, said)
+        self.assertIn(said, "\n".join(self.run_program("ckpt", "verify", saved, ranks=1).out))
+        self.assertIn("damaged", self.run_program("ckpt", "list", saved, ranks=1).out[2])
+        (saved / "step_00000006.h5").rename(saved / "best.h5")  # a name that says no step is anyone's
+        self.assert_valid(self.run_program("train", deck, "--resume", saved / "best.h5"))
+
+    def test_a_chosen_checkpoint_folder_is_tried_at_the_start(self):
+        (self.folder / "file").write_text("")
+        deck = self.write_deck({"checkpoint.dir": "file/checkpoints", "train.steps": 1000000})
+        self.assert_refused(self.run_program("train", deck), 3, "file/checkpoints")
 
     @harness.needs_h5py
     def test_a_changed_state_is_damage(self):

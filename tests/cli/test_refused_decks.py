@@ -48,6 +48,8 @@ class RefusedDecks(harness.CliTest):
                 (["checkpoint.mpi_info", '"striping_factor:8" is not of the form key=value'],
                  {"checkpoint.mpi_info": ["a=b", "striping_factor:8"]}),
                 (["checkpoint.mpi_info", '"a=" is not of the form'], {"checkpoint.mpi_info": ["a="]}),
+                (["output.dir", "must name a folder"], {"output.dir": ""}),
+                (["optimizer.eps = 1e-60"], {"optimizer.eps": 1e-60}),
                 (["precision.loss_scale = 1e+300", "4294967296"], {"precision.loss_scale": 1e300}),
                 (["train.global_batch = 16777216 makes 2796203 micro-batches a rank, at most 16384"],
                  {"train.global_batch": 16777216}),

@@ -56,6 +56,17 @@ class Benches(harness.CliTest):
         self.assertEqual(ended.codes, [0, 0, 0], ended.stderr)
         return json.loads((self.folder / "figures.json").read_text()), ended.out
 
+    def test_odd_arguments(self):
+        deck = self.write_deck()
+        for arguments in [["comm", "--max", "-5"], ["comm", "--max", "-1", "--backend", "mpi"],
+                          ["comm", "--seconds", "nan"], ["step", deck, "--steps", "0"],
+                          ["io", deck, "--alignment", "-1"]]:
+            ended = self.run_program("bench", *arguments, ranks=2)
+            self.assertEqual(ended.codes, [2, 2], (arguments, ended.stderr))
+            self.assertLess(len(ended.errors[0]), 200)
+        ended = self.run_program("bench", "comm", "--min", "64GiB", "--max", "64GiB", ranks=2)
+        self.assert_refused(ended, 3, "GB are free there", ranks=2)
+
     def test_strategies(self):
         rows, out = self.figures("strategies", "--steps", "2", "--rounds", "2")
         self.assertEqual([row["strategy"] for row in rows], ["ddp", "zero1", "zero2", "zero3", "hybrid"])
