@@ -120,7 +120,8 @@ TEST(Resume, OnlyDoubleIsAnotherRunThanTheOtherPrecisions) {
                               {{"deck", before.effective()},
                                {"data_fingerprint", std::uint64_t{5}},
                                {"loss_scale", 64.0},
-                               {"loss_scale_steps", std::uint64_t{3}}}};
+                               {"loss_scale_steps", std::uint64_t{3}}},
+                              {}};
       const bool other = (stored == std::string("fp64")) != (wanted == std::string("fp64"));
       try {
         require_same_run(point, now, 5, {});

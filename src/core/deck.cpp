@@ -39,6 +39,7 @@ std::string literal(double value) {
 }
 
 std::string shown(const toml::node& node) {
+  if (const auto* real = node.as_floating_point()) return literal(real->get());
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
   return out.str();

@@ -61,7 +61,7 @@ std::string shortage_of_memory(const Communicator& world, const MemoryBytes& pre
 
 void require_memory(const Communicator& world, const MemoryBytes& predicted) {
   const std::string shortage = shortage_of_memory(world, predicted);
-  if (!shortage.empty()) throw EnvironmentError(shortage);
+  if (!shortage.empty()) throw Error(ExitCode::environment, shortage, true);
 }
 
 void require_same_data(const Communicator& world, std::uint64_t fingerprint) {

@@ -70,14 +70,13 @@ std::optional<ResumePoint> resume(const Communicator& world, const std::string& 
   };
   std::vector<std::string> paths = newest_first(world, folder);
   if (!options.from.empty() && options.from != "auto") {
-    if (!paths.empty() && !lies_in(world, options.from, folder))
-      throw DeckError(
-          fmt::format("{} holds checkpoints already ({}), of another run than {}: choose another output.dir "
-                      "or checkpoint.dir",
-                      folder, paths.front(), options.from));
-    return open_and_load(options.from);
+    const ResumePoint point = open_and_load(options.from);
+    if (paths.empty() || lies_in(world, options.from, folder)) return point;
+    throw DeckError(
+        fmt::format("{} holds checkpoints already ({}), of another run than {}: choose another output.dir or "
+                    "checkpoint.dir",
+                    folder, paths.front(), options.from));
   }
-
   if (!paths.empty() && options.from.empty())
     throw DeckError(
         fmt::format("{} holds checkpoints already ({}): go on from them with --resume auto, or choose "

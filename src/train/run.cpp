@@ -51,7 +51,7 @@ class Run {
     prepare();
     print_start();
     const std::string shortage = shortage_of_memory(world_, record_.memory_predicted);
-    if (!dry_run_ && !shortage.empty()) throw EnvironmentError(shortage);
+    if (!dry_run_ && !shortage.empty()) throw Error(ExitCode::environment, shortage, true);
     if (!shortage.empty()) say("warning: {}\n", shortage);
     if (dry_run_) return ExitCode::success;
     set_up();

@@ -84,9 +84,10 @@ class RefusedCheckpoints(harness.CliTest):
     def test_damaged_newest(self):
         with (self.saved / NEWEST).open("r+b") as file:
             file.truncate(5000)
-        self.assert_refused(self.resume("auto"), ENVIRONMENT, NEWEST, OLDER + ": --skip-damaged")
+        self.assert_refused(self.resume("auto"), ENVIRONMENT, NEWEST, OLDER + " next: --skip-damaged")
         resumed = self.resume("auto", options=["--skip-damaged"])
         self.assert_valid(resumed)
+        self.assertIn(f"passed over: out/checkpoints/{NEWEST} is truncated", "\n".join(resumed.out))
         self.assertIn(f"resumed out/checkpoints/{OLDER} at step 1", resumed.out)
 
     def test_damaged_and_alone(self):
