@@ -55,9 +55,9 @@ void multiply_strip(const Strip& strip) {
 }
 
 using StripFunction = void (*)(const Strip&);
-template <std::size_t... i>
-constexpr std::array<StripFunction, sizeof...(i)> strip_functions(std::index_sequence<i...>) {
-  return {&multiply_strip<i / strip_vectors + 1, i % strip_vectors + 1>...};
+template <std::size_t... I>
+constexpr std::array<StripFunction, sizeof...(I)> strip_functions(std::index_sequence<I...>) {
+  return {&multiply_strip<I / strip_vectors + 1, I % strip_vectors + 1>...};
 }
 
 /// Columns that fill no vector, and their rows.
@@ -83,20 +83,20 @@ void multiply(const Strip& strip, std::size_t rows, std::size_t columns) {
   multiply_rest(last, rows, rest);
 }
 
-/// Exchanges what lies off the diagonal of blocks of 2 x 2 squares with `size` rows.
-template <std::size_t size>
+/// Exchanges what lies off the diagonal of blocks of 2 x 2 squares with `Size` rows.
+template <std::size_t Size>
 void exchange_squares(Lanes (&rows)[lanes]) {
   Index upper, lower;
   for (std::size_t j = 0; j < lanes; ++j) {
-    const bool right = (j & size) != 0;
-    upper[j] = static_cast<int>(right ? lanes + j - size : j);
-    lower[j] = static_cast<int>(right ? lanes + j : j + size);
+    const bool right = (j & Size) != 0;
+    upper[j] = static_cast<int>(right ? lanes + j - Size : j);
+    lower[j] = static_cast<int>(right ? lanes + j : j + Size);
   }
   for (std::size_t i = 0; i < lanes; ++i) {
-    if ((i & size) != 0) continue;
-    const Lanes x = rows[i], y = rows[i + size];
+    if ((i & Size) != 0) continue;
+    const Lanes x = rows[i], y = rows[i + Size];
     rows[i] = __builtin_shuffle(x, y, upper);
-    rows[i + size] = __builtin_shuffle(x, y, lower);
+    rows[i + Size] = __builtin_shuffle(x, y, lower);
   }
 }
 
