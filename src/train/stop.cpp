@@ -73,7 +73,9 @@ double parse_deadline(const std::string& text, double now) {
   std::optional<double> value = parse_number(relative ? text.substr(1) : text);
   if (value && relative) value = *value >= 0 ? std::optional(now + *value) : std::nullopt;
   if (!value && !relative) value = parse_local_time(text);
-  if (value && *value <= now && !relative)
+  // One that has just passed ends a job's last link in order; one of long ago is a mistake.
+  constexpr double day = 86400;
+  if (value && *value + day < now && !relative)
     throw DeckError(fmt::format("--deadline {} is over: it is {:.0f} now, in Unix seconds", text, now));
   if (value) return *value;
   throw DeckError(fmt::format(
