@@ -71,7 +71,8 @@ double wall_clock() {
 double parse_deadline(const std::string& text, double now) {
   const bool relative = text.starts_with('+');
   std::optional<double> value = parse_number(relative ? text.substr(1) : text);
-  if (value && relative) value = *value >= 0 ? std::optional(now + *value) : std::nullopt;
+  if (value && *value < 0) value.reset();
+  if (value && relative) *value += now;
   if (!value && !relative) value = parse_local_time(text);
   // One that has just passed ends a job's last link in order; one of long ago is a mistake.
   constexpr double day = 86400;
