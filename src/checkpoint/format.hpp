@@ -67,7 +67,7 @@ bool is_mpi_info(const std::string& hint);
 
 struct Options {
   bool collective = false;  ///< checkpoint.transfer: collective or independent transfers to a shared file
-  std::size_t largest_call = std::size_t{1} << 30;  ///< bytes a read or write call (tests lower it)
+  std::size_t largest_call = std::size_t{64} << 20;  ///< bytes a read or write call (tests lower it)
   bool check_free_space = true;         ///< refuse before writing where the file system has too little room
   Layout layout = Layout::shared_file;  ///< of new checkpoints; loading reads either
   bool fsync = true;                    ///< false, for benchmarks: a power failure may damage the checkpoint

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/write_behind.hpp"
 #include "core/fingerprint.hpp"
 
 namespace shardmark::checkpoint {
@@ -51,7 +52,7 @@ DatasetId open_tensor(const File& file, const Contents& contents, std::size_t te
 
 /// Does all calls of this rank with `move(dataset, dtype, box, data, transfer)`.
 template <class Move>
-void move_alone(const File& file, const Contents& contents, const Options& options, Move move) {
+void move_alone(const File& file, const Contents& contents, const Options& options, Move&& move) {
   const ListId transfer = make_transfer(file, false);
   DatasetId dataset;
   std::size_t opened = contents.tensors.size();
@@ -65,7 +66,7 @@ void move_alone(const File& file, const Contents& contents, const Options& optio
 /// The same on all ranks together: every rank joins every round of calls to a dataset.
 template <class Move>
 void move_together(const Communicator& comm, const File& file, const Contents& contents,
-                   const Options& options, Move move) {
+                   const Options& options, Move&& move) {
   const std::size_t n = contents.tensors.size();
   std::vector<Call> calls;
   std::vector<std::uint64_t> rounds(n, 0);
@@ -94,6 +95,22 @@ void move_together(const Communicator& comm, const File& file, const Contents& c
     }
 }
 
+/// Writes boxes, and has the disk follow.
+class BoxWriter {
+ public:
+  BoxWriter(const File& file, const Options& options) : file_(file), behind_(file.path(), options.fsync) {}
+
+  void operator()(const DatasetId& dataset, Dtype dtype, const Box* box, const void* data,
+                  const ListId& transfer) {
+    write_box(file_, dataset, dtype, box, data, transfer);
+    if (box) behind_.wrote(box->size * size_of(dtype));
+  }
+
+ private:
+  const File& file_;
+  WriteBehind behind_;
+};
+
 template <class T>
 std::uint64_t sum_terms(const void* data, std::size_t begin, std::size_t end) {
   const T* values = static_cast<const T*>(data);
@@ -111,7 +128,7 @@ void require_inside(const Tensor& tensor, const Piece& piece) {
 }
 
 void write_alone(const File& file, const Contents& contents, const Options& options) {
-  move_alone(file, contents, options, [&](auto&&... arguments) { write_box(file, arguments...); });
+  move_alone(file, contents, options, BoxWriter(file, options));
 }
 
 void read_alone(const File& file, const Contents& contents, const Options& options) {
@@ -129,7 +146,7 @@ void write_range(const File& file, const Tensor& tensor, std::size_t begin, std:
 void write_pieces(const Communicator& comm, const File& file, const Contents& contents,
                   const Options& options) {
   if (!options.collective) return comm.agree([&] { write_alone(file, contents, options); });
-  move_together(comm, file, contents, options, [&](auto&&... arguments) { write_box(file, arguments...); });
+  move_together(comm, file, contents, options, BoxWriter(file, options));
 }
 
 void read_pieces(const Communicator& comm, const File& file, const Contents& contents,
