@@ -53,14 +53,14 @@ struct SmallRun {
   std::unique_ptr<Trainer<T, G>> trainer;
 
   /// Collective over `ranks`.
-  SmallRun(const Communicator& ranks, std::vector<std::string> overrides) {
+  SmallRun(const Communicator& ranks, std::vector<std::string> overrides, const Exec& exec = Exec()) {
     overrides.push_back(std::string("precision.param=") + name_of(dtype_of<T>));
     overrides.push_back(std::string("precision.reduce=") + name_of(dtype_of<G>));
     config = small_config(overrides);
     world = ranks.split(0, ranks.rank());
     mesh = make_mesh(*world, config.parallel.shard_size_for(world->size()));
     dataset = make_dataset(config.data, sample_shape(config.model), config.train.seed);
-    trainer = std::make_unique<Trainer<T, G>>(config, *world, mesh, *dataset);
+    trainer = std::make_unique<Trainer<T, G>>(config, *world, mesh, *dataset, exec);
   }
 
   std::vector<StepResult> steps(int n) {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/rng.hpp"
-#include "optim/clip.hpp"
+#include "sum_of_squares.hpp"
 #include "optim/optimizer.hpp"
 #include "test_data.hpp"
 

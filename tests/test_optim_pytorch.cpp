@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "optim/clip.hpp"
+#include "sum_of_squares.hpp"
 #include "optim/optimizer.hpp"
 
 namespace shardmark {

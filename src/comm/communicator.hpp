@@ -180,7 +180,7 @@ inline constexpr std::size_t default_largest_count = std::size_t{1} << 30;
 enum class CommProgress { wait, worker };
 inline constexpr std::array progress_names = {"wait", "worker"};
 
-/// Copies through host memory of what MPI can't read: where that is so, never, always.
+/// Copies through host memory of what MPI can't read, or can't add up: where that is so, never, always.
 enum class Staging { automatic, never, always };
 
 struct CommOptions {

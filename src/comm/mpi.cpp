@@ -164,6 +164,7 @@ MPI_Op MpiCommunicator::op_of(Dtype dtype, Reduction op) const {
 }
 
 void MpiCommunicator::make_ready(const Exec& exec) {
+  if (size_ == 1) return;  // nobody reads
   fence(exec, "shardmark::mpi::make_ready: MPI reads what kernels wrote");
 }
 
@@ -178,8 +179,16 @@ Pending MpiCommunicator::all_gather(const Exec&, void* whole, std::size_t slice,
   });
 }
 
-Pending MpiCommunicator::reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype dtype) {
+Pending MpiCommunicator::reduce_scatter(const Exec& exec, void* whole, void* out, std::size_t slice,
+                                        Dtype dtype) {
   if (slice == 0) return {};
+  if (size_ == 1) {
+    const std::size_t bytes = slice * size_of(dtype);
+    if (out != whole)
+      Kokkos::deep_copy(exec, Vector<char>(static_cast<char*>(out), bytes),
+                        Vector<char>(static_cast<char*>(whole), bytes));
+    return {};
+  }
   const MPI_Datatype type = mpi_type(dtype);
   const MPI_Op op = op_of(dtype, Reduction::sum);
   return start([=, this](Requests& requests) {
@@ -190,10 +199,8 @@ Pending MpiCommunicator::reduce_scatter(const Exec&, void* whole, void* out, std
       requests.to = to;
       requests.bytes = slice * size_of(dtype);
     };
-    if (size_ == 1) {
-      move_afterwards(own, out);
-    } else if (slice * size_ <= shared_->largest_count) {
-      // MPI's own in-place form leaves the result at the start of the buffer.
+    if (slice * size_ <= shared_->largest_count && (!in_place || buffers_on_host())) {
+      // MPI's own in-place form leaves the result at the start of the buffer, from where the host moves it.
       SHARDMARK_MPI(MPI_Ireduce_scatter_block(in_place ? MPI_IN_PLACE : whole, in_place ? whole : out,
                                               static_cast<int>(slice), type, op, data_.get(),
                                               requests.add()));

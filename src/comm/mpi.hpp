@@ -86,6 +86,8 @@ class MpiCommunicator : public Communicator {
     for (std::size_t begin = 0; begin < n; begin += largest)
       f(begin, static_cast<int>(std::min(largest, n - begin)));
   }
+  /// The host may touch the buffers of collectives.
+  virtual bool buffers_on_host() const { return exec_is_host; }
   MPI_Op op_of(Dtype dtype, Reduction op) const;
   const std::shared_ptr<MpiShared>& shared() const { return shared_; }
 

@@ -21,18 +21,17 @@ HostVector<char> on_host(char* data, std::size_t begin, std::size_t bytes) {
 /// Asks MPI first: where it can't, the attempt may crash. Then with real data, since it may say so and be
 /// wrong. Collective.
 bool reads_device_memory(Communicator& world) {
-  if (exec_is_host) return true;
   if (world.host_max(mpi_is_gpu_aware() ? 0 : 1) > 0) return false;
-  constexpr std::size_t n = 1000;
+  constexpr std::size_t slice_size = 1000;
   const Exec exec;
-  const auto data = world.allocate<float>(n, "shardmark::staged::probe");
+  const auto data = world.allocate<float>(slice_size * world.size(), "shardmark::staged::probe");
   Kokkos::deep_copy(exec, data.view, static_cast<float>(world.rank() + 1));
-  world.start_all_reduce(exec, data.view).wait();
+  world.start_all_gather(exec, data.view).wait();
   const auto host = Kokkos::create_mirror_view(Kokkos::HostSpace(), data.view);
-  Kokkos::deep_copy(host, data.view);
-  const float expected = static_cast<float>(world.size()) * static_cast<float>(world.size() + 1) / 2;
+  Kokkos::deep_copy(exec, host, data.view);
+  fence(exec, "shardmark::staged::reads_device_memory: the host looks at the result");
   int wrong = 0;
-  for (std::size_t i = 0; i < n; ++i) wrong += host(i) != expected;
+  for (std::size_t i = 0; i < host.extent(0); ++i) wrong += host(i) != static_cast<float>(i / slice_size + 1);
   return world.host_max(wrong) == 0;
 }
 
@@ -40,16 +39,18 @@ bool reads_device_memory(Communicator& world) {
 
 std::unique_ptr<Communicator> make_mpi_world(std::shared_ptr<MpiShared> shared, Staging staging) {
   const MPI_Comm comm = MPI_Comm_f2c(Runtime::mpi_world());
-  if (staging != Staging::always) {
-    auto direct = std::make_unique<MpiCommunicator>(comm, shared);
-    if (reads_device_memory(*direct)) return direct;
-    if (staging == Staging::never)
-      throw Error(ExitCode::environment,
-                  "this MPI does not read device memory, and comm.staging = \"never\" forbids copies through "
-                  "host memory; valid: auto, always",
-                  true);
-  }
-  return std::make_unique<StagedCommunicator>(comm, std::move(shared));
+  if (staging == Staging::always) return std::make_unique<StagedCommunicator>(comm, std::move(shared));
+  auto direct = std::make_unique<MpiCommunicator>(comm, shared);
+  if (exec_is_host) return direct;
+  const bool reads = reads_device_memory(*direct);
+  if (staging == Staging::automatic)
+    return std::make_unique<StagedCommunicator>(comm, std::move(shared), reads);
+  if (!reads)
+    throw Error(ExitCode::environment,
+                "this MPI does not read device memory, and comm.staging = \"never\" forbids copies through "
+                "host memory; valid: auto, always",
+                true);
+  return direct;
 }
 
 /// Holds the buffer until the result is where it belongs.
@@ -80,7 +81,7 @@ std::unique_ptr<Communicator> StagedCommunicator::split(int color, int key) cons
   MPI_Comm part;
   SHARDMARK_MPI(MPI_Comm_split(MPI_Comm_f2c(mpi_handle()), color, key, &part));
   const Handle<MpiCommTraits> owner(part);
-  return std::make_unique<StagedCommunicator>(part, shared_all_);
+  return std::make_unique<StagedCommunicator>(part, shared_all_, sums_only_);
 }
 
 std::shared_ptr<StagedCommunicator::Buffer> StagedCommunicator::lease(std::size_t bytes) {
@@ -99,6 +100,10 @@ std::shared_ptr<StagedCommunicator::Buffer> StagedCommunicator::lease(std::size_
 
 Pending StagedCommunicator::all_gather(const Exec& exec, void* whole, std::size_t slice, Dtype dtype) {
   if (slice == 0 || size() == 1) return {};
+  if (sums_only_) {
+    MpiCommunicator::make_ready(exec);
+    return MpiCommunicator::all_gather(exec, whole, slice, dtype);
+  }
   const std::size_t bytes = slice * size_of(dtype), begin = rank() * bytes;
   const auto buffer = lease(bytes * size());
   Kokkos::deep_copy(exec, on_host(buffer->data(), begin, bytes), on_device(whole, begin, bytes));
@@ -110,12 +115,8 @@ Pending StagedCommunicator::all_gather(const Exec& exec, void* whole, std::size_
 
 Pending StagedCommunicator::reduce_scatter(const Exec& exec, void* whole, void* out, std::size_t slice,
                                            Dtype dtype) {
+  if (slice == 0 || size() == 1) return MpiCommunicator::reduce_scatter(exec, whole, out, slice, dtype);
   const std::size_t bytes = slice * size_of(dtype), begin = rank() * bytes;
-  if (slice == 0) return {};
-  if (size() == 1) {
-    if (out != whole) Kokkos::deep_copy(exec, on_device(out, 0, bytes), on_device(whole, 0, bytes));
-    return {};
-  }
   const auto buffer = lease(bytes * size());
   Kokkos::deep_copy(exec, on_host(buffer->data(), 0, bytes * size()), on_device(whole, 0, bytes * size()));
   fence(exec, "shardmark::staged::reduce_scatter: MPI reads the copy");
@@ -137,6 +138,10 @@ Pending StagedCommunicator::all_reduce(const Exec& exec, void* data, std::size_t
 
 Pending StagedCommunicator::broadcast(const Exec& exec, void* data, std::size_t n, Dtype dtype, int root) {
   if (n == 0 || size() == 1) return {};
+  if (sums_only_) {
+    MpiCommunicator::make_ready(exec);
+    return MpiCommunicator::broadcast(exec, data, n, dtype, root);
+  }
   const auto device = on_device(data, 0, n * size_of(dtype));
   const auto buffer = lease(device.extent(0));
   if (rank() == root) {

@@ -10,14 +10,13 @@
 namespace shardmark {
 
 template <class G>
-double sum_of_squares(const Exec& exec, const Vector<const G>& gradients_of_shard,
-                      const std::vector<Segment>& segments) {
+void sums_of_squares(const Exec& exec, const Vector<const G>& gradients_of_shard,
+                     const std::vector<Segment>& segments, const Vector<double>& sums) {
+  using Sum = Kokkos::View<double, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   constexpr std::size_t row = 4096;  // elements a team
-  double total = 0;
-  for (const Segment& segment : segments) {
-    const G* gradients = gradients_of_shard.data() + segment.offset;
-    const std::size_t count = segment.size();
-    double sum = 0;
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    const G* gradients = gradients_of_shard.data() + segments[s].offset;
+    const std::size_t count = segments[s].size();
     Kokkos::parallel_reduce(
         "shardmark::clip::sum_of_squares", row_policy(exec, (count + row - 1) / row),
         KOKKOS_LAMBDA(const RowMember& member, double& part) {
@@ -29,14 +28,13 @@ double sum_of_squares(const Exec& exec, const Vector<const G>& gradients_of_shar
           });
           if (member.team_rank() == 0) part += squares;
         },
-        sum);
-    total += sum;
+        Sum(sums.data() + s));
   }
-  return total;
 }
 
 #define SHARDMARK_INSTANTIATE(G) \
-  template double sum_of_squares(const Exec&, const Vector<const G>&, const std::vector<Segment>&);
+  template void sums_of_squares(const Exec&, const Vector<const G>&, const std::vector<Segment>&, \
+                                const Vector<double>&);
 SHARDMARK_INSTANTIATE(float)
 SHARDMARK_INSTANTIATE(double)
 SHARDMARK_INSTANTIATE(bf16)

@@ -14,14 +14,15 @@ namespace shardmark {
 
 /// [Note: Offload] A tensor as long as a shard either stays in device memory or has its home in host memory
 /// and visits the device: bring() gives the device's copy, take_home() ends the visit with what the device
-/// changed, dismiss() without. Visitors take turns in staging slots, one unit at a time. On host builds the
-/// two memories are two pools of the same kind, and every byte is moved all the same.
+/// changed, dismiss() without. Visitors take turns in staging slots, one unit at a time. Copies are in the
+/// order of `exec`: who touches home() on the host fences it first. On host builds the two memories are two
+/// pools of the same kind, and every byte is moved all the same.
 
 /// What offloading moved.
 struct Transfers {
   std::uint64_t to_device = 0;  ///< bytes
   std::uint64_t to_host = 0;
-  double seconds = 0;
+  double seconds = 0;  ///< on devices, those of starting the copies
 };
 
 /// The slots and the account that the offloaded tensors of a run share.
@@ -94,7 +95,7 @@ class ShardTensor {
   void move(const Exec& exec, const To& to, const From& from, std::uint64_t& bytes) {
     const auto start = std::chrono::steady_clock::now();
     Kokkos::deep_copy(exec, to, from);
-    fence(exec, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
+    if (exec_is_host) fence(exec, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
     area_->transfers.seconds +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     bytes += size() * sizeof(M);

@@ -11,8 +11,8 @@ namespace shardmark {
 
 template <class T>
 double measure_gemm_peak(const Exec& exec) {
-  constexpr std::size_t n = 1024;
-  constexpr int repeats = 6;
+  constexpr std::size_t n = gemm_peak_size;
+  constexpr int repeats = 6, products = exec_is_host ? 1 : 8;  // devices are started while they work
   const auto memory = allocate<T>("shardmark::peak::matrices", 3 * n * n);
   Kokkos::deep_copy(exec, memory, T(1));
   const auto a = as_matrix<const T>(memory, n, n);
@@ -22,10 +22,10 @@ double measure_gemm_peak(const Exec& exec) {
   for (int repeat = 0; repeat < repeats; ++repeat) {
     fence(exec, "shardmark::peak::measure_gemm_peak: the clock starts");
     const auto start = std::chrono::steady_clock::now();
-    gemm<T>(exec, Op::none, Op::transpose, T(1), a, b, T(0), c);
+    for (int i = 0; i < products; ++i) gemm<T>(exec, Op::none, Op::transpose, T(1), a, b, T(0), c);
     fence(exec, "shardmark::peak::measure_gemm_peak: the clock stops");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2.0 * n * n * n / seconds.count());
+    best = std::max(best, 2.0 * products * n * n * n / seconds.count());
   }
   return best;
 }

@@ -6,8 +6,11 @@
 
 namespace shardmark {
 
-/// The best rate, in FLOP/s, of a few (1024, 1024) x (1024, 1024) products on this rank, all ranks at the
-/// same time: the peak that the model FLOP share (MFU) refers to.
+/// Rows and columns of the products below: such that they take most of what the processor has.
+inline constexpr std::size_t gemm_peak_size = exec_is_host ? 1024 : 4096;
+
+/// The best rate, in FLOP/s, of a few products of square matrices on this rank, all ranks at the same time:
+/// the peak that the model FLOP share (MFU) refers to.
 template <class T>
 double measure_gemm_peak(const Exec& exec);
 

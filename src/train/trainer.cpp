@@ -52,6 +52,13 @@ std::vector<std::vector<ShardTensor<M>>> make_optimizer_state(const OptimizerCon
   return states;
 }
 
+template <class Units>
+std::size_t count_segments(const Units& units) {
+  std::size_t count = 0;
+  for (const auto& unit : units) count += unit.segments().size();
+  return count;
+}
+
 LossScale make_loss_scale(const PrecisionConfig& precision) {
   if (precision.param != Dtype::fp16) return {};
   return LossScale(precision.loss_scale, precision.loss_scale_growth);
@@ -65,11 +72,13 @@ SampleShape sample_shape(const ModelConfig& model) {
 }
 
 template <class T, class G>
-Trainer<T, G>::Trainer(const RunConfig& config, const Communicator& world, Mesh& mesh, const Dataset& dataset)
+Trainer<T, G>::Trainer(const RunConfig& config, const Communicator& world, Mesh& mesh, const Dataset& dataset,
+                       const Exec& exec)
     : config_(config),
       world_(world),
       dataset_(dataset),
       plan_(make_plan(config, world.size(), mesh.shard_size)),
+      exec_(exec),
       model_(make_model<T, G>(config.model, config.activations())),
       mesh_(mesh),
       area_(make_offload_area<M>(config, plan_, mesh)),
@@ -78,6 +87,9 @@ Trainer<T, G>::Trainer(const RunConfig& config, const Communicator& world, Mesh&
       optimizer_state_(make_optimizer_state<M>(config.optimizer, plan_, area_)),
       batcher_(dataset, sample_shape(config.model), config.train.micro_batch),
       loss_sum_(allocate<double>("shardmark::trainer::loss_sum", 1)),
+      squares_(allocate<double>("shardmark::trainer::squares", count_segments(units_))),
+      host_loss_sum_(Kokkos::create_mirror_view(loss_sum_)),
+      host_squares_(Kokkos::create_mirror_view(squares_)),
       training_schedule_(make_training_schedule(plan_.schedule)),
       loss_scale_(make_loss_scale(config.precision)) {
   for (auto& unit : units_) unit.initialize(exec_, config.train.seed);
@@ -174,8 +186,9 @@ double Trainer<T, G>::run(const std::vector<Action>& schedule, Split split, cons
     if (training) seconds_[static_cast<std::size_t>(action.verb)] += seconds_since(start);
     if (after_action_) after_action_(action, batch);
   }
-  auto loss_sum = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), loss_sum_);
-  return loss_sum(0);
+  Kokkos::deep_copy(exec_, host_loss_sum_, loss_sum_);
+  fence(exec_, "shardmark::trainer::run: the host reads the loss");
+  return host_loss_sum_(0);
 }
 
 template <class T, class G>
@@ -221,9 +234,26 @@ void Trainer<T, G>::carry_out(const Action& action, bool training, const Batch<T
 }
 
 template <class T, class G>
+double Trainer<T, G>::sum_over_units(
+    const std::function<void(ShardedUnit<T, G>&, const Vector<double>&)>& start) {
+  std::size_t begin = 0;
+  for (auto& unit : units_) {
+    const std::size_t end = begin + unit.segments().size();
+    start(unit, slice<double>(squares_, begin, end));
+    begin = end;
+  }
+  Kokkos::deep_copy(exec_, host_squares_, squares_);
+  fence(exec_, "shardmark::trainer::sum_over_units: the host adds up");
+  double sum = 0;
+  for (std::size_t i = 0; i < host_squares_.extent(0); ++i) sum += host_squares_(i);
+  return sum;
+}
+
+template <class T, class G>
 double Trainer<T, G>::global_norm() {
-  double squares = 0;
-  for (const auto& unit : units_) squares += sum_of_squares<G>(exec_, unit.gradient_shard(), unit.segments());
+  const double squares = sum_over_units([&](const ShardedUnit<T, G>& unit, const Vector<double>& sums) {
+    sums_of_squares<G>(exec_, unit.gradient_shard(), unit.segments(), sums);
+  });
   return std::sqrt(mesh_.shard_group->host_sum(squares));
 }
 
@@ -248,11 +278,10 @@ double Trainer<T, G>::evaluate() {
 
 template <class T, class G>
 bool Trainer<T, G>::parameters_are_finite() {
-  double squares = 0;
-  for (auto& unit : units_) {
-    squares += sum_of_squares<M>(exec_, unit.masters().bring(exec_), unit.segments());
+  const double squares = sum_over_units([&](ShardedUnit<T, G>& unit, const Vector<double>& sums) {
+    sums_of_squares<M>(exec_, unit.masters().bring(exec_), unit.segments(), sums);
     unit.masters().dismiss();
-  }
+  });
   return world_.host_max(std::isfinite(squares) ? 0 : 1) == 0;
 }
 

@@ -49,8 +49,10 @@ class Trainer {
  public:
   using M = Wide<T>;
 
-  /// Collective. References must outlive the trainer. Weights are drawn from the seed.
-  Trainer(const RunConfig& config, const Communicator& world, Mesh& mesh, const Dataset& dataset);
+  /// Collective. References must outlive the trainer. Weights are drawn from the seed. All kernels run on
+  /// `exec`.
+  Trainer(const RunConfig& config, const Communicator& world, Mesh& mesh, const Dataset& dataset,
+          const Exec& exec = Exec());
 
   /// One optimizer step over the next global batch. Collective. Where the loss or the gradient is not finite,
   /// the step is skipped or Error(invalid) is thrown, as the config says, on all ranks alike.
@@ -112,6 +114,8 @@ class Trainer {
   void carry_out(const Action& action, bool training, const Batch<T>& batch);
   double terms(std::uint64_t samples) const;
   double global_norm();
+  /// The sum of what `start` has computed for the segments of each unit. Waits once.
+  double sum_over_units(const std::function<void(ShardedUnit<T, G>&, const Vector<double>&)>& start);
   void update(double learning_rate, double gradient_scale);
 
   /// Does the step's passes again and says where the first value that is not finite turns up. Collective.
@@ -131,7 +135,8 @@ class Trainer {
   std::unique_ptr<Optimizer<M, G>> optimizer_;
   std::vector<std::vector<ShardTensor<M>>> optimizer_state_;
   Batcher<T> batcher_;
-  OwnedVector<double> loss_sum_;
+  OwnedVector<double> loss_sum_, squares_;  ///< squares of a shard, by segment of all units
+  HostMirror<double> host_loss_sum_, host_squares_;
   std::vector<Action> training_schedule_;
   std::function<void(const Action&)> before_action_;
   Check after_action_;  ///< set while something is looked for

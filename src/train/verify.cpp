@@ -348,7 +348,10 @@ class Verifier {
 }  // namespace
 
 ExitCode verify(const VerifyOptions& options) {
-  const auto world = make_world_communicator("auto");
+  const auto bootstrap = make_world_communicator("mpi");
+  Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
+  const RunConfig config = read_run_config(deck);
+  const auto world = make_world_communicator(config.comm_backend, config.comm);
   return Verifier(*world, options)();
 }
 
