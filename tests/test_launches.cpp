@@ -23,24 +23,32 @@ class LaunchWatcher {
     tools::set_begin_parallel_for_callback(on_kernel);
     tools::set_begin_parallel_reduce_callback(on_kernel);
     tools::set_begin_parallel_scan_callback(on_kernel);
-    tools::set_allocate_data_callback(
-        [](Kokkos::Tools::SpaceHandle, const char* name, const void*, std::uint64_t) {
-          seen_.allocations.insert(name);
-        });
+    tools::set_allocate_data_callback([](Kokkos::Tools::SpaceHandle, const char* name, const void*,
+                                         std::uint64_t) { seen_.allocations.insert(name); });
 #if KOKKOS_VERSION >= 30600
     tools::set_begin_fence_callback([](const char* name, std::uint32_t, std::uint64_t*) {
       if (std::string(name).rfind("shardmark::", 0) != 0) seen_.fences.insert(name);
     });
 #endif
   }
-  ~LaunchWatcher() { tools::set_callbacks(before_); }
+  ~LaunchWatcher() {
+    tools::set_callbacks(before_);
+  }
   LaunchWatcher(const LaunchWatcher&) = delete;
   LaunchWatcher& operator=(const LaunchWatcher&) = delete;
 
-  static std::size_t kernels() { return seen_.kernels; }
-  static const std::set<std::string>& elsewhere() { return seen_.elsewhere; }
-  static const std::set<std::string>& allocations() { return seen_.allocations; }
-  static const std::set<std::string>& fences() { return seen_.fences; }
+  static std::size_t kernels() {
+    return seen_.kernels;
+  }
+  static const std::set<std::string>& elsewhere() {
+    return seen_.elsewhere;
+  }
+  static const std::set<std::string>& allocations() {
+    return seen_.allocations;
+  }
+  static const std::set<std::string>& fences() {
+    return seen_.fences;
+  }
 
  private:
   struct Seen {

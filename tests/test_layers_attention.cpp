@@ -1,14 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Shardmark authors
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
+#include <tuple>
 
-#include "gradient_check.hpp"
-#include "layers/attention.hpp"
+#include "attention_ways.hpp"
 
 namespace shardmark {
 namespace {
-
-const double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// The definition, token by token.
 std::vector<double> direct_attention(const AttentionShape& s, const std::vector<double>& qkv) {
@@ -38,46 +35,21 @@ std::vector<double> direct_attention(const AttentionShape& s, const std::vector<
   return out;
 }
 
-template <class T>
-struct AttentionRun {
-  AttentionShape shape;
-  std::size_t rows = shape.samples * shape.tokens;
-  OwnedVector<T> qkv, out = constant_tensor<T>(rows * shape.width, nan);
-  OwnedVector<T> log_sums = constant_tensor<T>(rows * shape.heads, nan);
-  OwnedVector<T> scratch = constant_tensor<T>(attention_scratch_size<T>(shape), nan);
-  OwnedVector<T> dqkv = constant_tensor<T>(rows * 3 * shape.width, nan);
-
-  explicit AttentionRun(const AttentionShape& s)
-      : shape(s), qkv(random_tensor<T>("qkv", s.samples * s.tokens * 3 * s.width)) {}
-
-  void forward() {
-    const Exec exec;
-    attention_forward<T>(exec, shape, as_matrix<T>(qkv, rows, 3 * shape.width),
-                         as_matrix<T>(out, rows, shape.width), log_sums, scratch);
-    exec.fence();
-  }
-  std::vector<T> backward(const OwnedVector<T>& dout) {
-    const Exec exec;
-    attention_backward<T>(exec, shape, as_matrix<T>(dout, rows, shape.width),
-                          as_matrix<T>(qkv, rows, 3 * shape.width), log_sums,
-                          as_matrix<T>(dqkv, rows, 3 * shape.width), scratch);
-    exec.fence();
-    return to_host(dqkv);
-  }
-};
-
-class Attention : public testing::TestWithParam<AttentionShape> {};
+using Way = std::tuple<AttentionShape, bool>;  // fused
+class Attention : public testing::TestWithParam<Way> {};
 
 TEST_P(Attention, MatchesTheDefinition) {
-  AttentionRun<double> run(GetParam());
+  const auto [shape, fused] = GetParam();
+  AttentionRun<double> run(shape, fused);
   run.forward();
-  EXPECT_LT(relative_difference(to_host(run.out), direct_attention(GetParam(), to_host(run.qkv))), 1e-13);
+  EXPECT_LT(relative_difference(to_host(run.out), direct_attention(shape, to_host(run.qkv))), 1e-13);
 }
 
 TEST_P(Attention, FloatAgreesWithDouble) {
-  AttentionRun<float> single(GetParam());
-  AttentionRun<double> exact(GetParam());
-  const std::size_t n = single.rows * GetParam().width;
+  const auto [shape, fused] = GetParam();
+  AttentionRun<float> single(shape, fused);
+  AttentionRun<double> exact(shape, false);
+  const std::size_t n = single.rows * shape.width;
   single.forward();
   exact.forward();
   EXPECT_LT(relative_difference(to_host(single.out), to_host(exact.out)), 2e-6);
@@ -87,15 +59,19 @@ TEST_P(Attention, FloatAgreesWithDouble) {
             5e-6);
 }
 
-// Lengths of one token, less than a tile, a tile (64 on hosts), and tiles with a rest.
-INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
-                         testing::Values(AttentionShape{1, 1, 1, 1}, AttentionShape{2, 5, 3, 12},
-                                         AttentionShape{1, 64, 2, 6}, AttentionShape{2, 131, 2, 10},
-                                         AttentionShape{0, 5, 3, 12}));
+// Lengths of one token, less than a tile, a tile (64 on hosts), and tiles with a rest; a head of 64.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Attention,
+    testing::Combine(testing::Values(AttentionShape{1, 1, 1, 1}, AttentionShape{2, 5, 3, 12},
+                                     AttentionShape{1, 64, 2, 6}, AttentionShape{2, 131, 2, 10},
+                                     AttentionShape{1, 40, 1, 64}, AttentionShape{0, 5, 3, 12}),
+                     testing::Bool()));
 
 TEST(AttentionGradient, MatchesFiniteDifferences) {
-  for (const AttentionShape& shape : {AttentionShape{2, 5, 3, 12}, AttentionShape{1, 67, 1, 2}}) {
-    AttentionRun<double> run(shape);
+  for (const Way& way : {Way{{2, 5, 3, 12}, false}, Way{{1, 67, 1, 2}, false}, Way{{2, 5, 3, 12}, true},
+                         Way{{1, 67, 1, 2}, true}}) {
+    const auto [shape, fused] = way;
+    AttentionRun<double> run(shape, fused);
     const auto dout = random_tensor("dout", run.rows * shape.width);
     const auto loss = [&] {
       run.forward();
@@ -107,15 +83,26 @@ TEST(AttentionGradient, MatchesFiniteDifferences) {
 }
 
 TEST(AttentionGradient, KeysOfAllTokensTogetherHaveNone) {
-  const AttentionShape shape{1, 9, 2, 8};
-  AttentionRun<double> run(shape);
-  run.forward();
-  const auto dqkv = run.backward(random_tensor("dout", 9 * 8));
-  for (std::size_t i = 0; i < 8; ++i) {
-    double sum = 0;
-    for (std::size_t t = 0; t < 9; ++t) sum += dqkv[t * 24 + 8 + i];
-    EXPECT_LT(std::abs(sum), 1e-13);
+  for (const bool fused : {false, true}) {
+    AttentionRun<double> run({1, 9, 2, 8}, fused);
+    run.forward();
+    const auto dqkv = run.backward(random_tensor("dout", 9 * 8));
+    for (std::size_t i = 0; i < 8; ++i) {
+      double sum = 0;
+      for (std::size_t t = 0; t < 9; ++t) sum += dqkv[t * 24 + 8 + i];
+      EXPECT_LT(std::abs(sum), 1e-13);
+    }
   }
+}
+
+// GPT-2's heads of 64 have them; where no tile fits in a device's shared memory there is the other way.
+TEST(FusedAttention, IsForNarrowHeads) {
+  EXPECT_TRUE(attention_fuses<bf16>({8, 1024, 12, 768}));
+  EXPECT_TRUE(attention_fuses<bf16>({1, 1024, 16, 2048}));
+  EXPECT_TRUE(attention_fuses<float>({8, 1024, 12, 768}));
+  EXPECT_TRUE(attention_fuses<double>({8, 1024, 12, 768}));
+  EXPECT_FALSE(attention_fuses<float>({1, 16, 1, 1024}));
+  EXPECT_EQ(fused_attention_scratch_size({2, 5, 3, 12}), 30u);
 }
 
 }  // namespace

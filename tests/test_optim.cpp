@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "core/rng.hpp"
-#include "sum_of_squares.hpp"
 #include "optim/optimizer.hpp"
+#include "sum_of_squares.hpp"
 #include "test_data.hpp"
 
 namespace shardmark {

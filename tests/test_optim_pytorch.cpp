@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "sum_of_squares.hpp"
 #include "optim/optimizer.hpp"
+#include "sum_of_squares.hpp"
 
 namespace shardmark {
 namespace {

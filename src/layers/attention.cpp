@@ -8,6 +8,7 @@
 
 #include "core/kernels.hpp"
 #include "core/math.hpp"
+#include "layers/attention_fused.hpp"
 #include "layers/gemm.hpp"
 #include "layers/tile_products.hpp"
 
@@ -15,6 +16,11 @@ namespace shardmark {
 namespace {
 
 constexpr std::size_t tile_rows = exec_is_host ? 64 : 256;
+
+template <class T>
+bool fuses(const AttentionShape& shape) {
+  return !exec_is_host && attention_fuses<T>(shape);
+}
 
 /// Heads whose tiles are computed at once: one on hosts, where it then stays in cache, all on devices.
 constexpr std::size_t heads_at_once(std::size_t heads) {
@@ -125,6 +131,7 @@ std::size_t attention_tile_rows(const AttentionShape& shape) {
 
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape) {
+  if (fuses<T>(shape)) return fused_attention_scratch_size(shape);
   return is_wide<T> ? 2 * tile_size(shape) : 3 * tile_size(shape) + 2 * key_gradient_size(shape);
 }
 
@@ -208,6 +215,7 @@ template <class T>
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& qkv,
                        const Matrix<T>& out, const Vector<Wide<T>>& log_sums,
                        const Vector<Wide<T>>& scratch) {
+  if (fuses<T>(shape)) return fused_attention_forward<T>(exec, shape, qkv, out, log_sums);
   using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;
   const AttentionScratch<T> at(shape, scratch.data());
@@ -225,8 +233,11 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Matr
 
 template <class T>
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& dout,
-                        const Matrix<const T>& qkv, const Vector<const Wide<T>>& log_sums,
-                        const Matrix<T>& dqkv, const Vector<Wide<T>>& scratch) {
+                        const Matrix<const T>& qkv, const Matrix<const T>& out,
+                        const Vector<const Wide<T>>& log_sums, const Matrix<T>& dqkv,
+                        const Vector<Wide<T>>& scratch) {
+  if (fuses<T>(shape))
+    return fused_attention_backward<T>(exec, shape, dout, qkv, out, log_sums, dqkv, scratch);
   using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;
   const W scale = score_scale<W>(shape);
@@ -267,9 +278,9 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Mat
   template std::size_t attention_scratch_size<T>(const AttentionShape&);                                \
   template void attention_forward<T>(const Exec&, const AttentionShape&, const Matrix<const T>&,        \
                                      const Matrix<T>&, const Vector<Wide<T>>&, const Vector<Wide<T>>&); \
-  template void attention_backward<T>(const Exec&, const AttentionShape&, const Matrix<const T>&,       \
-                                      const Matrix<const T>&, const Vector<const Wide<T>>&,             \
-                                      const Matrix<T>&, const Vector<Wide<T>>&);
+  template void attention_backward<T>(                                                                  \
+      const Exec&, const AttentionShape&, const Matrix<const T>&, const Matrix<const T>&,               \
+      const Matrix<const T>&, const Vector<const Wide<T>>&, const Matrix<T>&, const Vector<Wide<T>>&);
 SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)
 
 }  // namespace shardmark

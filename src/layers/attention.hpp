@@ -16,7 +16,7 @@ struct AttentionShape {
   std::size_t width;    ///< C, a multiple of H
 };
 
-/// Elements of Wide<T> in the scratch that the two functions below need, whatever the number of samples.
+/// Elements of Wide<T> in the scratch that the two functions below need for up to so many samples.
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape);
 
@@ -31,15 +31,17 @@ std::size_t attention_tile_rows(const AttentionShape& shape);
 /// against the keys up to the tile's last row only; the backward pass computes them again from Q, K and
 /// log_sums. Scores, probabilities and their gradients are computed in Wide<T>. A 16-bit T has copies of the
 /// last two rounded to T, which enter the products with V, K, Q and dout; and the gradients of K and V, to
-/// which every tile adds, are added up in Wide<T> and rounded once a head.
+/// which every tile adds, are added up in Wide<T> and rounded once a head. Devices have [Note: Fused
+/// attention] instead, where heads are narrow enough for it.
 template <class T>
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& qkv,
                        const Matrix<T>& out, const Vector<Wide<T>>& log_sums, const Vector<Wide<T>>& scratch);
 
-/// Writes dqkv, shaped like qkv. dout (B T, C).
+/// Writes dqkv, shaped like qkv. dout (B T, C); out and log_sums are those of the forward pass.
 template <class T>
 void attention_backward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& dout,
-                        const Matrix<const T>& qkv, const Vector<const Wide<T>>& log_sums,
-                        const Matrix<T>& dqkv, const Vector<Wide<T>>& scratch);
+                        const Matrix<const T>& qkv, const Matrix<const T>& out,
+                        const Vector<const Wide<T>>& log_sums, const Matrix<T>& dqkv,
+                        const Vector<Wide<T>>& scratch);
 
 }  // namespace shardmark

@@ -222,7 +222,8 @@ class Gpt : public Model<T, G> {
 
     linear_backward<T, G>(exec, d_residual, a.attended(n), p.matrix(attn_proj_weight),
                           g.matrix(attn_proj_weight), g.vector(attn_proj_bias), d_narrow, into);
-    attention_backward<T>(exec, attention(batch.samples), d_narrow, a.qkv(n), a.log_sums, d_qkv, scratch_);
+    attention_backward<T>(exec, attention(batch.samples), d_narrow, a.qkv(n), a.attended(n), a.log_sums,
+                          d_qkv, scratch_);
     linear_backward<T, G>(exec, d_qkv, a.normed_1(n), p.matrix(c_attn_weight), g.matrix(c_attn_weight),
                           g.vector(c_attn_bias), d_narrow, into);
     layernorm_backward<T, G>(exec, d_narrow, residual(layer, n), p.vector(ln_1_weight), a.statistics_1,

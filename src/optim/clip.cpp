@@ -32,7 +32,7 @@ void sums_of_squares(const Exec& exec, const Vector<const G>& gradients_of_shard
   }
 }
 
-#define SHARDMARK_INSTANTIATE(G) \
+#define SHARDMARK_INSTANTIATE(G)                                                                  \
   template void sums_of_squares(const Exec&, const Vector<const G>&, const std::vector<Segment>&, \
                                 const Vector<double>&);
 SHARDMARK_INSTANTIATE(float)

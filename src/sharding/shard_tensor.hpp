@@ -95,7 +95,8 @@ class ShardTensor {
   void move(const Exec& exec, const To& to, const From& from, std::uint64_t& bytes) {
     const auto start = std::chrono::steady_clock::now();
     Kokkos::deep_copy(exec, to, from);
-    if (exec_is_host) fence(exec, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
+    if (exec_is_host)
+      fence(exec, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
     area_->transfers.seconds +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     bytes += size() * sizeof(M);

@@ -17,9 +17,9 @@ struct SampleRange {
 };
 SampleRange share_of(const SampleRange& all, int rank, int ranks);
 
-/// Copies samples from a dataset into the device memory of one micro-batch. Buffers are made once. Those on the
-/// host are not pinned, so that a copy to a device has left them when it was started: they are filled again
-/// without a fence.
+/// Copies samples from a dataset into the device memory of one micro-batch. Buffers are made once. Those on
+/// the host are not pinned, so that a copy to a device has left them when it was started: they are filled
+/// again without a fence.
 template <class T>
 class Batcher {
  public:

@@ -17,7 +17,8 @@ namespace shardmark {
 
 namespace {
 
-/// FLOPs between two looks at the clock, at least: small on hosts, beside what launching takes on devices large.
+/// FLOPs between two looks at the clock, at least: small on hosts, beside what launching takes on devices
+/// large.
 constexpr double least_work = exec_is_host ? 2e7 : 2e11;
 
 template <class T>

@@ -31,7 +31,7 @@ struct LabelWork {
 // Looked for in order, as part of a label; what is not found is a copy.
 constexpr LabelWork label_work[] = {
     {"::gemm", Work::products},
-    {"::attention::", Work::attention},
+    {"::attention", Work::attention},
     {"::layernorm::", Work::norms_and_activations},
     {"::gelu::", Work::norms_and_activations},
     {"::relu::", Work::norms_and_activations},

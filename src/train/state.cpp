@@ -116,7 +116,8 @@ void TrainerState<T, G>::move_to_snapshot(std::vector<checkpoint::Piece>& own) {
 
 template <class T, class G>
 checkpoint::Contents TrainerState<T, G>::contents_to_load() {
-  fence(trainer_.exec(), "shardmark::state::contents_to_load: nothing else is on its way to where the host writes");
+  fence(trainer_.exec(),
+        "shardmark::state::contents_to_load: nothing else is on its way to where the host writes");
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(false);
   return contents;

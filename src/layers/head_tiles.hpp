@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The Shardmark authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "layers/attention.hpp"
+#include "layers/team_products.hpp"
+
+// What the kernels of [Note: Fused attention] do with their tiles; for attention_fused.cpp only.
+namespace shardmark::fused {
+
+inline constexpr int scratch_level = exec_is_host ? 1 : 0;
+inline constexpr std::size_t scratch_alignment = 32;
+/// What every device gives a team, less what Kokkos needs of it.
+inline constexpr std::size_t most_scratch = 48 * 1024 - 512;
+
+/// Deals out scratch memory; from address 0, it counts bytes.
+struct Dealer {
+  std::uintptr_t next;
+
+  template <class X>
+  KOKKOS_INLINE_FUNCTION TeamTile<X> tile(int rows, int columns) {
+    const TeamTile<X> tile{reinterpret_cast<X*>(next), columns + static_cast<int>(16 / sizeof(X))};
+    next += rows * tile.row * sizeof(X);
+    return tile;
+  }
+};
+
+/// Sizes of a launch. All tiles have `side` rows; heads are `padded` to a multiple of 16 columns, by zeros.
+template <class T>
+struct Launch {
+  AttentionShape shape;
+  int head_width, padded, side, tiles;
+  Wide<T> scale;
+
+  explicit Launch(const AttentionShape& s)
+      : shape(s),
+        head_width(static_cast<int>(s.width / s.heads)),
+        padded((head_width + 15) / 16 * 16),
+        side(0),
+        tiles(0),
+        scale(static_cast<Wide<T>>(1 / std::sqrt(static_cast<double>(head_width)))) {}
+
+  int teams() const { return static_cast<int>(shape.samples * shape.heads) * tiles; }
+};
+
+/// A head's part of a matrix, from its sample's first row on.
+template <class T>
+struct HeadRows {
+  T* data;
+  std::size_t row;  ///< elements from one row to the next
+};
+
+template <class T>
+KOKKOS_INLINE_FUNCTION HeadRows<T> rows_of(const Launch<std::remove_const_t<T>>& launch, T* data, int blocks,
+                                           int block, std::size_t head) {
+  const std::size_t sample = head / launch.shape.heads, row = blocks * launch.shape.width;
+  return {data + sample * launch.shape.tokens * row + block * launch.shape.width +
+              head % launch.shape.heads * launch.head_width,
+          row};
+}
+
+/// Rows from token `first` to a tile; zeros where there are none.
+template <class T>
+KOKKOS_INLINE_FUNCTION void load(const RowMember& member, const Launch<T>& launch,
+                                 const HeadRows<const T>& from, int first, const TeamTile<T>& to) {
+  const bool whole_quads = launch.head_width % 4 == 0;  // so rows begin at one, too
+  team_rows(member, launch.side, [&](int i) {
+    const std::size_t token = first + i;
+    const T* in = from.data + token * from.row;
+    const int columns = token < launch.shape.tokens ? launch.head_width : 0;
+    lanes_for(member, launch.padded / 4, [&](int j) {
+      Quad<T> quad;
+      if (whole_quads && 4 * j < columns) {
+        quad = quad_at(in + 4 * j);
+      } else {
+        for (int u = 0; u < 4; ++u) quad.x[u] = 4 * j + u < columns ? in[4 * j + u] : T(0);
+      }
+      *reinterpret_cast<Quad<T>*>(to[i] + 4 * j) = quad;
+    });
+  });
+}
+
+/// Rows of a tile, multiplied by factor(i), to rows from token `first`.
+template <class T, class Factor>
+KOKKOS_INLINE_FUNCTION void store(const RowMember& member, const Launch<T>& launch,
+                                  const TeamTile<Wide<T>>& from, int first, const HeadRows<T>& to,
+                                  const Factor& factor) {
+  team_rows(member, launch.side, [&](int i) {
+    const std::size_t token = first + i;
+    if (token >= launch.shape.tokens) return;
+    const Wide<T> f = factor(i);
+    T* out = to.data + token * to.row;
+    lanes_for(member, launch.head_width, [&](int j) { out[j] = from[i][j] * f; });
+  });
+}
+
+template <class W>
+KOKKOS_INLINE_FUNCTION void clear(const RowMember& member, int rows, int columns, const TeamTile<W>& tile) {
+  team_rows(member, rows, [&](int i) { lanes_for(member, columns, [&](int j) { tile[i][j] = 0; }); });
+}
+
+template <class Kernel>
+KOKKOS_INLINE_FUNCTION typename Kernel::Tiles tiles_of(const RowMember& member, const Kernel& kernel) {
+  void* memory = member.team_scratch(scratch_level).get_shmem_aligned(kernel.bytes, scratch_alignment);
+  return typename Kernel::Tiles(Dealer{reinterpret_cast<std::uintptr_t>(memory)}, kernel.launch.side,
+                                kernel.launch.padded);
+}
+
+}  // namespace shardmark::fused
