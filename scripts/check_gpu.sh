@@ -52,8 +52,8 @@ last_second=$((60 * ${SHARDMARK_MINUTES:-15}))
 out=$top/runs/gpu
 failed=()
 
-# check NAME COMMAND…: runs it with what is left of the time; its output goes to a log, of which the end is shown where
-# it fails.
+# check NAME COMMAND…: runs it with what is left of the time; its output goes to a log, of which the end is shown
+# where it fails.
 check() {
   local name=$1 log=$out/$1.log left=$((last_second - SECONDS)) status=0 start=$SECONDS
   shift

@@ -13,6 +13,7 @@
 #include "comm/nccl.hpp"
 #include "core/runtime.hpp"
 #include "fake_nccl.hpp"
+#include "small_run.hpp"
 
 namespace shardmark {
 namespace {
@@ -123,6 +124,57 @@ TEST_F(Nccl, GroupsHaveTheirOwnCommunicatorsOnTheSameStream) {
   world->start_broadcast(exec_, data.view, 0).wait();
   EXPECT_EQ(data.view(0), world->size() <= 2 ? 1.0F : 4.0F);
   EXPECT_EQ(std::count(fake_.log.begin(), fake_.log.end(), "stream 1 -5"), 1);
+}
+
+/// For each all-gather of a forward pass, in order: the kernels that were launched between its start and the
+/// wait of the compute stream for it.
+std::vector<int> kernels_beside_gathers(const Communicator& world, const std::string& prefetch) {
+  namespace tools = Kokkos::Tools::Experimental;
+  static std::vector<std::string>& log = fake::state().log;
+  SmallRun<float> run(world, {"model.layers=4", "parallel.strategy=zero3", "parallel.prefetch=" + prefetch,
+                              "train.global_batch=2", "train.micro_batch=2"});
+  log.clear();
+  const tools::EventSet before = tools::get_callbacks();
+  tools::set_begin_parallel_for_callback(
+      [](const char*, std::uint32_t, std::uint64_t*) { log.push_back("kernel"); });
+  run.trainer->loss();
+  tools::set_callbacks(before);
+  std::vector<int> starts, beside;
+  int kernels = 0;
+  for (const std::string& entry : log) {
+    if (entry == "kernel") ++kernels;
+    if (entry == "all-gather") starts.push_back(kernels);
+    if (entry == "compute waits") beside.push_back(kernels - starts.at(beside.size()));
+  }
+  EXPECT_EQ(beside.size(), starts.size());
+  return beside;
+}
+
+// Six units: the root with the embeddings, four blocks; the head is tied. The root, and with it the first
+// block, is asked for at once.
+TEST_F(Nccl, GathersAheadRunBesideCompute) {
+  auto world = make_world(60);
+  if (world->size() == 1) GTEST_SKIP() << "a rank alone gathers nothing";
+  for (const int beside : kernels_beside_gathers(*world, "0")) EXPECT_EQ(beside, 0);
+  const std::vector<int> one = kernels_beside_gathers(*world, "1"), two = kernels_beside_gathers(*world, "2");
+  ASSERT_EQ(one.size(), two.size());
+  const bool works = world->rank() == 0 || world->size() == 2;  // two samples: other ranks launch nothing
+  for (std::size_t unit = 2; works && unit < one.size(); ++unit) {
+    EXPECT_GT(one[unit], 0) << unit;
+    EXPECT_GE(two[unit], one[unit]) << unit;
+  }
+}
+
+TEST_F(Nccl, TrainsAsMpiDoes) {
+  auto world = make_world(60);
+  const auto mpi = make_world_communicator("mpi");
+  for (const char* strategy : {"ddp", "zero1", "zero3"}) {
+    const std::vector<std::string> overrides = {std::string("parallel.strategy=") + strategy};
+    SmallRun<float> run(*world, overrides), same(*mpi, overrides);
+    const auto found = run.steps(3), expected = same.steps(3);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i].loss, expected[i].loss, 1e-5) << strategy;
+  }
 }
 
 TEST_F(Nccl, GivesUpWhatHangs) {

@@ -14,8 +14,8 @@ namespace shardmark::fused {
 
 inline constexpr int scratch_level = exec_is_host ? 1 : 0;
 inline constexpr std::size_t scratch_alignment = 32;
-/// What every device gives a team, less what Kokkos needs of it.
-inline constexpr std::size_t most_scratch = 48 * 1024 - 512;
+/// Below what Kokkos lets a team have in the shared memory of any CUDA device.
+inline constexpr std::size_t most_scratch = 40 * 1024 - 256;
 
 /// Deals out scratch memory; from address 0, it counts bytes.
 struct Dealer {
@@ -29,22 +29,26 @@ struct Dealer {
   }
 };
 
-/// Sizes of a launch. All tiles have `side` rows; heads are `padded` to a multiple of 16 columns, by zeros.
+/// Tokens that a team takes at a time: queries, one a thread, and keys.
+struct Sides {
+  int queries = 0, keys = 0;
+};
+
+/// Sizes of a launch. Heads are `padded` to a multiple of 16 columns, by zeros.
 template <class T>
 struct Launch {
   AttentionShape shape;
-  int head_width, padded, side, tiles;
+  int heads, tokens, head_width, padded;  ///< heads of all samples
+  Sides sides;
   Wide<T> scale;
 
   explicit Launch(const AttentionShape& s)
       : shape(s),
+        heads(static_cast<int>(s.samples * s.heads)),
+        tokens(static_cast<int>(s.tokens)),
         head_width(static_cast<int>(s.width / s.heads)),
         padded((head_width + 15) / 16 * 16),
-        side(0),
-        tiles(0),
         scale(static_cast<Wide<T>>(1 / std::sqrt(static_cast<double>(head_width)))) {}
-
-  int teams() const { return static_cast<int>(shape.samples * shape.heads) * tiles; }
 };
 
 /// A head's part of a matrix, from its sample's first row on.
@@ -63,15 +67,14 @@ KOKKOS_INLINE_FUNCTION HeadRows<T> rows_of(const Launch<std::remove_const_t<T>>&
           row};
 }
 
-/// Rows from token `first` to a tile; zeros where there are none.
+/// `rows` rows from token `first` on to a tile; zeros where there are none.
 template <class T>
 KOKKOS_INLINE_FUNCTION void load(const RowMember& member, const Launch<T>& launch,
-                                 const HeadRows<const T>& from, int first, const TeamTile<T>& to) {
+                                 const HeadRows<const T>& from, int first, int rows, const TeamTile<T>& to) {
   const bool whole_quads = launch.head_width % 4 == 0;  // so rows begin at one, too
-  team_rows(member, launch.side, [&](int i) {
-    const std::size_t token = first + i;
-    const T* in = from.data + token * from.row;
-    const int columns = token < launch.shape.tokens ? launch.head_width : 0;
+  team_rows(member, rows, [&](int i) {
+    const T* in = from.data + (first + i) * from.row;
+    const int columns = first + i < launch.tokens ? launch.head_width : 0;
     lanes_for(member, launch.padded / 4, [&](int j) {
       Quad<T> quad;
       if (whole_quads && 4 * j < columns) {
@@ -84,16 +87,15 @@ KOKKOS_INLINE_FUNCTION void load(const RowMember& member, const Launch<T>& launc
   });
 }
 
-/// Rows of a tile, multiplied by factor(i), to rows from token `first`.
+/// `rows` rows of a tile, multiplied by factor(i), to the rows from token `first` on.
 template <class T, class Factor>
 KOKKOS_INLINE_FUNCTION void store(const RowMember& member, const Launch<T>& launch,
-                                  const TeamTile<Wide<T>>& from, int first, const HeadRows<T>& to,
+                                  const TeamTile<Wide<T>>& from, int first, int rows, const HeadRows<T>& to,
                                   const Factor& factor) {
-  team_rows(member, launch.side, [&](int i) {
-    const std::size_t token = first + i;
-    if (token >= launch.shape.tokens) return;
+  team_rows(member, rows, [&](int i) {
+    if (first + i >= launch.tokens) return;
     const Wide<T> f = factor(i);
-    T* out = to.data + token * to.row;
+    T* out = to.data + (first + i) * to.row;
     lanes_for(member, launch.head_width, [&](int j) { out[j] = from[i][j] * f; });
   });
 }
@@ -106,7 +108,7 @@ KOKKOS_INLINE_FUNCTION void clear(const RowMember& member, int rows, int columns
 template <class Kernel>
 KOKKOS_INLINE_FUNCTION typename Kernel::Tiles tiles_of(const RowMember& member, const Kernel& kernel) {
   void* memory = member.team_scratch(scratch_level).get_shmem_aligned(kernel.bytes, scratch_alignment);
-  return typename Kernel::Tiles(Dealer{reinterpret_cast<std::uintptr_t>(memory)}, kernel.launch.side,
+  return typename Kernel::Tiles(Dealer{reinterpret_cast<std::uintptr_t>(memory)}, kernel.launch.sides,
                                 kernel.launch.padded);
 }
 

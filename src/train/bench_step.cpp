@@ -67,7 +67,7 @@ ExitCode bench_step(const BenchStepOptions& options) {
   const auto bootstrap = make_world_communicator("mpi");
   Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
-  CommOptions comm;
+  CommOptions comm = config.comm;
   comm.progress = resolve_progress(config.comm_progress, *bootstrap);
   const auto world = make_world_communicator(config.comm_backend, comm);
   choose_gemm(config.precision.param, config.precision.gemm);
@@ -91,6 +91,7 @@ ExitCode bench_step(const BenchStepOptions& options) {
     fmt::print("{} ranks, rank 0, {} by {}, back end {}\nstep: median {:.5f} s, mean {:.5f} s\n",
                world->size(), name_of(config.precision.param), gemm_description(config.precision.param),
                world->backend(), split.median, split.mean);
+    if (!exec_is_host) fmt::print("  (kernels: seconds of launching them; other: until the loss has come)\n");
     double rest = split.mean;
     const auto row = [&](const char* name, double seconds) {
       fmt::print("  {:<32}{:>10.5f} s {:>6.1f} %\n", name, seconds, 100 * seconds / split.mean);
