@@ -74,8 +74,8 @@ if [[ ! -x $build/shardmark ]]; then
   nvcc=$(command -v nvcc) || missing "nvcc was not found: install the CUDA toolkit or put its bin/ on the PATH, or" \
     "carry a build here and name its folder by SHARDMARK_BUILD"
   if [[ " ${configuration[*]}" != *Kokkos_ROOT* && -z ${Kokkos_ROOT:-} ]]; then
-    missing "Kokkos with CUDA was not found: set Kokkos_ROOT to its folder (scripts/configs/cuda-h100.cmake says how to" \
-      "build it), or carry a build here and name its folder by SHARDMARK_BUILD"
+    missing "Kokkos with CUDA was not found: set Kokkos_ROOT to its folder (scripts/configs/cuda-h100.cmake says how" \
+      "to build it), or carry a build here and name its folder by SHARDMARK_BUILD"
   fi
   export CUDACXX=$nvcc
   roots=()
