@@ -107,7 +107,8 @@ KOKKOS_INLINE_FUNCTION void clear(const RowMember& member, int rows, int columns
 
 template <class Kernel>
 KOKKOS_INLINE_FUNCTION typename Kernel::Tiles tiles_of(const RowMember& member, const Kernel& kernel) {
-  void* memory = member.team_scratch(scratch_level).get_shmem_aligned(kernel.bytes, scratch_alignment);
+  const int level = scratch_level;  // which is taken by reference, as devices can't take a constant
+  void* memory = member.team_scratch(level).get_shmem_aligned(kernel.bytes, scratch_alignment);
   return typename Kernel::Tiles(Dealer{reinterpret_cast<std::uintptr_t>(memory)}, kernel.launch.sides,
                                 kernel.launch.padded);
 }
