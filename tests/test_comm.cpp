@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "comm/mesh.hpp"
+#include "comm/staged.hpp"
 #include "comm_worlds.hpp"
+#include "core/runtime.hpp"
 
 namespace shardmark {
 namespace {
@@ -215,6 +217,22 @@ TEST(Staged, GroupsOfItAreAndOtherBackEndsAreNot) {
   if (exec_is_host) {
     EXPECT_EQ(make_world_communicator("mpi", {.staging = Staging::never})->backend(), "mpi");
   }
+}
+
+// As on devices whose memory MPI moves but does not add in.
+TEST(Staged, SumsOnly) {
+  const Exec exec;
+  StagedCommunicator world(MPI_Comm_f2c(Runtime::mpi_world()), std::make_shared<MpiShared>(), true);
+  EXPECT_EQ(world.split(0, world.rank())->backend(), "mpi, sums staged");
+  const int P = world.size(), r = world.rank();
+  const auto whole = world.allocate<float>(2 * P, "shardmark::test::whole");
+  fill(whole.view, [&](std::size_t i) { return 10 * r + static_cast<int>(i); });
+  world.start_all_gather(exec, whole.view).wait();
+  for (int i = 0; i < 2 * P; ++i) EXPECT_EQ(read(whole.view)[i], 10 * (i / 2) + i);
+  world.start_reduce_scatter(exec, whole.view, slice(whole.view, 2 * r, 2 * r + 2)).wait();
+  for (int i = 2 * r; i < 2 * r + 2; ++i) EXPECT_EQ(read(whole.view)[i], P * (10 * (i / 2) + i));
+  world.start_broadcast(exec, whole.view, P - 1).wait();
+  EXPECT_EQ(read(whole.view)[2 * P - 1], P * (10 * (P - 1) + 2 * P - 1));
 }
 
 TEST(Host, GatherAndBroadcastText) {

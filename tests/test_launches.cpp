@@ -52,8 +52,8 @@ class LaunchWatcher {
 
  private:
   struct Seen {
-    std::uint32_t device = 0;
-    std::size_t kernels = 0;
+    std::uint32_t device;
+    std::size_t kernels;
     std::set<std::string> elsewhere, allocations, fences;
   };
 
@@ -62,7 +62,7 @@ class LaunchWatcher {
     if (device != seen_.device) seen_.elsewhere.insert(name);
   }
 
-  inline static Seen seen_;
+  inline static Seen seen_{};
   inline static tools::EventSet before_;
 };
 

@@ -45,7 +45,7 @@ std::vector<Visit> visits_of_micro_batch(const ScheduleInput& in, std::size_t mi
 void mark_buffers(std::vector<Visit>& visits, const ScheduleInput& in, bool training) {
   const Strategy& strategy = in.strategy;
   const auto makes_gradients = [](const Visit& v) { return v.compute.back().verb != Verb::forward; };
-  constexpr std::size_t never = -1;
+  constexpr std::size_t never = ~std::size_t{0};
   std::vector<std::size_t> first_gradients(in.is_root.size(), never), last(in.is_root.size(), never);
   for (std::size_t i = 0; i < visits.size(); ++i) {
     const std::size_t unit = visits[i].unit;
