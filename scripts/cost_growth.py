@@ -4,7 +4,7 @@
 """Does a step's cost grow as its work? Trains one deck with several values of one key, in turn, round after round.
 
     scripts/cost_growth.py inputs/small.toml model.layers 2 6 12 24 --ranks 2
-    scripts/cost_growth.py inputs/small.toml model.context 128 512 2048 --set train.global_batch=2
+    scripts/cost_growth.py inputs/small.toml model.context 128 512 2048 --batches 16 4 1
     scripts/cost_growth.py inputs/small.toml parallel.strategy ddp zero3 --ranks 1
 
 Per value: items/s, FLOP an item by the program's formula, FLOP/s, and the time a FLOP takes against the first value's
@@ -32,9 +32,14 @@ def parse():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--set", action="append", default=[], help="more overrides of the deck")
+    parser.add_argument("--batches", type=int, nargs="+",
+                        help="samples a rank for each value, as one micro-batch: contexts with as many tokens a step")
     parser.add_argument("--program", default=str(TOP / "build/shardmark"))
     parser.add_argument("--json", help="file for the figures")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.batches and len(options.batches) != len(options.values):
+        parser.error(f"--batches has {len(options.batches)} numbers for {len(options.values)} values of {options.key}")
+    return options
 
 
 def launch(options):
@@ -46,11 +51,20 @@ def launch(options):
     return [*command, options.program, "train", options.deck]
 
 
+def batch_of(options, value):
+    """The overrides that go with a value."""
+    if not options.batches:
+        return []
+    samples = options.batches[options.values.index(value)]
+    return [f"train.micro_batch={samples}", f"train.global_batch={samples * options.ranks}"]
+
+
 def rates(options, value):
     """Items/s and FLOP/s of one run, of all ranks."""
     with tempfile.TemporaryDirectory() as folder:
         command = launch(options)
-        for override in [*options.set, f"{options.key}={value}", f"train.steps={options.steps + 2}",
+        for override in [*options.set, *batch_of(options, value), f"{options.key}={value}",
+                         f"train.steps={options.steps + 2}",
                          "train.timing_warmup=2", "train.eval_every=0", "checkpoint.every=0", "train.peak_flops=1",
                          f"output.dir={folder}"]:
             command += ["--set", override]
