@@ -112,9 +112,9 @@ struct Forward {
   }
 };
 
-/// What both backward kernels have in common. One with `of_keys` adds up gradients of keys and values, else
+/// What both backward kernels have in common. One with `OfKeys` adds up gradients of keys and values, else
 /// those of queries.
-template <class T, bool of_keys>
+template <class T, bool OfKeys>
 struct Backward {
   using W = Wide<T>;
   struct Tiles {
@@ -131,9 +131,9 @@ struct Backward {
           ds(p),
           s(dealer.tile<W>(sides.queries, sides.keys)),
           dp(dealer.tile<W>(sides.queries, sides.keys)),
-          dq(dealer.tile<W>(of_keys ? 0 : sides.queries, padded)),
-          dk(dealer.tile<W>(of_keys ? sides.keys : 0, padded)),
-          dv(dealer.tile<W>(of_keys ? sides.keys : 0, padded)),
+          dq(dealer.tile<W>(OfKeys ? 0 : sides.queries, padded)),
+          dk(dealer.tile<W>(OfKeys ? sides.keys : 0, padded)),
+          dv(dealer.tile<W>(OfKeys ? sides.keys : 0, padded)),
           end(dealer.next) {
       if constexpr (is_wide<T>) {
         p = s;
@@ -149,7 +149,7 @@ struct Backward {
   T* dqkv;
   std::size_t bytes = 0;
 
-  static int step(const Sides& sides) { return of_keys ? sides.keys : sides.queries; }
+  static int step(const Sides& sides) { return OfKeys ? sides.keys : sides.queries; }
 
   KOKKOS_INLINE_FUNCTION HeadRows<const T> input(int block, int head) const {
     return rows_of(launch, qkv, 3, block, head);
