@@ -22,7 +22,7 @@ struct Forward {
   struct Tiles {
     TeamTile<T> q, kv, p;
     TeamTile<W> s, o, state;  ///< state: largest score of each query so far, sum of exponentials
-    std::uintptr_t end;
+    std::size_t bytes;
 
     KOKKOS_INLINE_FUNCTION Tiles(Dealer dealer, Sides sides, int padded)
         : q(dealer.tile<T>(sides.queries, padded)),
@@ -31,7 +31,7 @@ struct Forward {
           s(dealer.tile<W>(sides.queries, sides.keys)),
           o(dealer.tile<W>(sides.queries, padded)),
           state(dealer.tile<W>(2, sides.queries)),
-          end(dealer.next) {
+          bytes(dealer.bytes) {
       if constexpr (is_wide<T>) p = s;
     }
   };
@@ -120,7 +120,7 @@ struct Backward {
   struct Tiles {
     TeamTile<T> q, k, v, d, p, ds;  ///< d: gradient of out; p and ds share memory where they are copies
     TeamTile<W> s, dp, dq, dk, dv;
-    std::uintptr_t end;
+    std::size_t bytes;
 
     KOKKOS_INLINE_FUNCTION Tiles(Dealer dealer, Sides sides, int padded)
         : q(dealer.tile<T>(sides.queries, padded)),
@@ -134,7 +134,7 @@ struct Backward {
           dq(dealer.tile<W>(OfKeys ? 0 : sides.queries, padded)),
           dk(dealer.tile<W>(OfKeys ? sides.keys : 0, padded)),
           dv(dealer.tile<W>(OfKeys ? sides.keys : 0, padded)),
-          end(dealer.next) {
+          bytes(dealer.bytes) {
       if constexpr (is_wide<T>) {
         p = s;
         ds = dp;
@@ -271,7 +271,7 @@ struct KeyGradient : Backward<T, true> {
 
 template <class Tiles>
 std::size_t bytes_of(Sides sides, int padded) {
-  return Tiles(Dealer{0}, sides, padded).end;
+  return Tiles(Dealer{nullptr}, sides, padded).bytes;
 }
 
 /// The largest that fit in scratch memory; none where no tile does. Tensor cores have 16 rows.

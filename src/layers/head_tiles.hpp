@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
 #include <type_traits>
 
 #include "layers/attention.hpp"
@@ -17,14 +16,16 @@ inline constexpr std::size_t scratch_alignment = 32;
 /// Below what Kokkos lets a team have in the shared memory of any CUDA device.
 inline constexpr std::size_t most_scratch = 40 * 1024 - 256;
 
-/// Deals out scratch memory; from address 0, it counts bytes.
+/// Deals out scratch memory, and counts.
 struct Dealer {
-  std::uintptr_t next;
+  char* memory;
+  std::size_t bytes = 0;
 
   template <class X>
   KOKKOS_INLINE_FUNCTION TeamTile<X> tile(int rows, int columns) {
-    const TeamTile<X> tile{reinterpret_cast<X*>(next), columns + static_cast<int>(16 / sizeof(X))};
-    next += rows * tile.row * sizeof(X);
+    const int row = columns + static_cast<int>(16 / sizeof(X));
+    const TeamTile<X> tile{memory == nullptr ? nullptr : reinterpret_cast<X*>(memory + bytes), row};
+    bytes += rows * row * sizeof(X);
     return tile;
   }
 };
@@ -109,8 +110,8 @@ template <class Kernel>
 KOKKOS_INLINE_FUNCTION typename Kernel::Tiles tiles_of(const RowMember& member, const Kernel& kernel) {
   const int level = scratch_level;  // which is taken by reference, as devices can't take a constant
   void* memory = member.team_scratch(level).get_shmem_aligned(kernel.bytes, scratch_alignment);
-  return typename Kernel::Tiles(Dealer{reinterpret_cast<std::uintptr_t>(memory)}, kernel.launch.sides,
-                                kernel.launch.padded);
+  return
+      typename Kernel::Tiles(Dealer{static_cast<char*>(memory)}, kernel.launch.sides, kernel.launch.padded);
 }
 
 }  // namespace shardmark::fused

@@ -32,7 +32,7 @@ struct alignas(sizeof(T) < 4 ? 8 : 16) Quad {
   T x[4];
 };
 template <class T>
-KOKKOS_INLINE_FUNCTION const Quad<T>& quad_at(const T* data) {
+KOKKOS_INLINE_FUNCTION Quad<T> quad_at(const T* data) {
   return *reinterpret_cast<const Quad<T>*>(data);
 }
 
@@ -100,9 +100,9 @@ KOKKOS_INLINE_FUNCTION void team_product(const RowMember& member, int m, int n, 
       lanes_for(member, n / 4, [&](int j) {  // columns j + n/4 {0, 1, 2, 3}
         W sums[4] = {};
         for (int l = 0; l < k; l += 4) {
-          const Quad<T>& x = quad_at(a[i] + l);
+          const Quad<T> x = quad_at(a[i] + l);
           for (int part = 0; part < 4; ++part) {
-            const Quad<T>& y = quad_at(b[j + part * (n / 4)] + l);
+            const Quad<T> y = quad_at(b[j + part * (n / 4)] + l);
             for (int u = 0; u < 4; ++u) sums[part] += W(x.x[u]) * W(y.x[u]);
           }
         }
@@ -118,7 +118,7 @@ KOKKOS_INLINE_FUNCTION void team_product(const RowMember& member, int m, int n, 
         W sums[4] = {};
         for (int l = 0; l < k; ++l) {
           const W x = TransposeA ? a[l][i] : a[i][l];
-          const Quad<T>& y = quad_at(b[l] + 4 * j);
+          const Quad<T> y = quad_at(b[l] + 4 * j);
           for (int u = 0; u < 4; ++u) sums[u] += x * W(y.x[u]);
         }
         for (int u = 0; u < 4; ++u) {
