@@ -245,7 +245,12 @@ double Trainer<T, G>::sum_over_units(
   Kokkos::deep_copy(exec_, host_squares_, squares_);
   fence(exec_, "shardmark::trainer::sum_over_units: the host adds up");
   double sum = 0;
-  for (std::size_t i = 0; i < host_squares_.extent(0); ++i) sum += host_squares_(i);
+  std::size_t i = 0;
+  for (const auto& unit : units_) {
+    double of_unit = 0;
+    for (std::size_t s = 0; s < unit.segments().size(); ++s) of_unit += host_squares_(i++);
+    sum += of_unit;
+  }
   return sum;
 }
 
