@@ -14,9 +14,9 @@ inline std::vector<std::unique_ptr<Communicator>> worlds(CommProgress progress,
                                                          std::size_t largest = default_largest_count) {
   std::vector<std::unique_ptr<Communicator>> all;
   all.push_back(make_world_communicator("mpi", {largest, progress}));
-  if (!exec_is_host) return all;
-  for (int ranks_per_node : {0, 2})
-    all.push_back(make_world_communicator("node", {largest, progress, Staging::automatic, ranks_per_node}));
+  if constexpr (exec_is_host)
+    for (int ranks_per_node : {0, 2})
+      all.push_back(make_world_communicator("node", {largest, progress, Staging::automatic, ranks_per_node}));
   return all;
 }
 
