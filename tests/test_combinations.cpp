@@ -16,13 +16,13 @@ namespace {
 
 /// The same ranks on every back end, with and without a thread that communicates. They outlive main.
 const std::vector<Communicator*>& every_world() {
-  static const std::vector<Communicator*> all = [] {
-    std::vector<Communicator*> made;
+  static const auto* all = [] {
+    auto* made = new std::vector<Communicator*>;
     for (CommProgress progress : {CommProgress::wait, CommProgress::worker})
-      for (auto& world : worlds(progress)) made.push_back(world.release());
+      for (auto& world : worlds(progress)) made->push_back(world.release());
     return made;
   }();
-  return all;
+  return *all;
 }
 const Communicator& world() {
   return *every_world().front();

@@ -22,7 +22,7 @@ fi
 checked() {
   echo "valgrind.sh: shardmark $*" >&2
   mpiexec ${flags[@]+"${flags[@]}"} -n 2 valgrind --quiet --error-exitcode=99 --leak-check=full \
-    --errors-for-leak-kinds=definite --show-leak-kinds=definite --num-callers=30 \
+    --errors-for-leak-kinds=definite --show-leak-kinds=definite --num-callers=30 --keep-debuginfo=yes \
     --suppressions="$top/tests/sanitizers/valgrind.supp" --log-file="$work/log.%p" "$SHARDMARK_BUILD/shardmark" "$@"
 }
 
