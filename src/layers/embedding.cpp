@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/embedding.hpp"
 
+#include <type_traits>
+
 #include "core/kernels.hpp"
 #include "core/precision.hpp"
 
@@ -45,15 +47,35 @@ KOKKOS_INLINE_FUNCTION void add_rows(const RowMember& member, const Matrix<const
   }
 }
 
+/// dwte where sums of dwte's own type are wide enough, on hosts: a team has columns of its own and takes the
+/// rows in order.
 template <class T, class G>
-void embedding_backward(const Exec& exec, const Matrix<const std::int32_t>& tokens, const Matrix<const T>& dx,
-                        const Matrix<G>& dwte, const Matrix<G>& dwpe) {
-  const std::size_t samples = tokens.extent(0), context = dwpe.extent(0);
-  if (samples == 0) return;
-  // The team of a token's first occurrence adds the rows of all its occurrences, in order: no two teams
-  // write to one row of dwte. Looking for the others reads B T tokens a team, little beside a row's products.
+void add_token_rows_host(const Exec& exec, const Matrix<const std::int32_t>& tokens,
+                         const Matrix<const T>& dx, std::size_t context, const Matrix<G>& dwte) {
+  constexpr std::size_t lanes = 128;
+  const std::size_t samples = tokens.extent(0), width = dx.extent(1);
   Kokkos::parallel_for(
-      "shardmark::embedding::token_gradient", row_policy(exec, samples * context),
+      "shardmark::embedding::token_gradient", row_policy(exec, (width + lanes - 1) / lanes),
+      KOKKOS_LAMBDA(const RowMember& member) {
+        const std::size_t begin = member.league_rank() * lanes;
+        const std::size_t n = width - begin < lanes ? width - begin : lanes;
+        for (std::size_t sample = 0; sample < samples; ++sample) {
+          for (std::size_t t = 0; t < context; ++t) {
+            const T* gradient = &dx(sample * context + t, begin);
+            G* out = &dwte(tokens(sample, t), begin);
+            row_for(member, n, [&](std::size_t i) { out[i] += gradient[i]; });
+          }
+        }
+      });
+}
+
+/// dwte otherwise. The team of a token's first occurrence adds the rows of all its occurrences, in order: no
+/// two teams write to one row. Looking for the others reads B T tokens a team.
+template <class T, class G>
+void add_token_rows(const Exec& exec, const Matrix<const std::int32_t>& tokens, const Matrix<const T>& dx,
+                    std::size_t context, const Matrix<G>& dwte) {
+  Kokkos::parallel_for(
+      "shardmark::embedding::token_gradient", row_policy(exec, tokens.extent(0) * context),
       KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t first = member.league_rank();
         const std::int32_t token = tokens(first / context, first % context);
@@ -66,6 +88,17 @@ void embedding_backward(const Exec& exec, const Matrix<const std::int32_t>& toke
         const auto same = [&](std::size_t row) { return tokens(row / context, row % context) == token; };
         add_rows(member, dx, first, 1, same, &dwte(token, 0));
       });
+}
+
+template <class T, class G>
+void embedding_backward(const Exec& exec, const Matrix<const std::int32_t>& tokens, const Matrix<const T>& dx,
+                        const Matrix<G>& dwte, const Matrix<G>& dwpe) {
+  const std::size_t context = dwpe.extent(0);
+  if (tokens.extent(0) == 0) return;
+  if constexpr (exec_is_host && std::is_same_v<G, Wide<T>>)
+    add_token_rows_host(exec, tokens, dx, context, dwte);
+  else
+    add_token_rows(exec, tokens, dx, context, dwte);
   Kokkos::parallel_for(
       "shardmark::embedding::position_gradient", row_policy(exec, context),
       KOKKOS_LAMBDA(const RowMember& member) {
