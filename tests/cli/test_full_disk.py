@@ -22,7 +22,7 @@ class FullDisk(harness.CliTest):
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         if mounted.returncode != 0:
             self.skipTest("no file system of 8 MB: " + mounted.stderr.strip())
-        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "--lazy", self.disk], check=True)
 
     def free(self):
         status = os.statvfs(self.disk)
@@ -75,7 +75,7 @@ class ShortSharedMemory(harness.CliTest):
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", small], check=False,
                           stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("no file system of 256 KB")
-        self.addCleanup(subprocess.run, ["umount", small], check=True)
+        self.addCleanup(subprocess.run, ["umount", "--lazy", small], check=True)
         os.environ["OMPI_MCA_osc_sm_backing_directory"] = str(small)
         self.addCleanup(os.environ.pop, "OMPI_MCA_osc_sm_backing_directory")
         deck = self.write_deck({"model.width": 256, "comm.backend": "node"})
