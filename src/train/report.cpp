@@ -117,7 +117,8 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
                          {"reduce", name_of(config.precision.reduce)},
                          {"master", name_of(config.precision.master)},
                          {"loss_scale", record.loss_scale},
-                         {"gemm", record.gemm}};
+                         {"gemm", record.gemm},
+                         {"tf32", config.precision.tf32}};
   report["data"] = record.data;
   report["parameters"] = record.parameters;
   report["first_step"] = record.first_step;

@@ -386,7 +386,7 @@ ExitCode run_training(const RunOptions& options) {
     const auto world = make_world_communicator(config.comm_backend, comm);
     if (!config.comm_share_device)
       require_own_devices(*world, "comm.share_device = true allows that, with comm.backend = \"mpi\"");
-    choose_gemm(config.precision.param, config.precision.gemm);
+    choose_gemm(config.precision.param, config.precision.gemm, config.precision.tf32);
     return with_precision(config.precision, [&]<class T, class G>() {
       return Run<T, G>(deck, config, *world, comm.progress, options, stop)();
     });
