@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/gelu.hpp"
 
-#include "core/kernels.hpp"
 #include "core/math.hpp"
+#include "core/packs.hpp"
 #include "core/precision.hpp"
 
 namespace shardmark {
@@ -33,11 +33,14 @@ void gelu_forward(const Exec& exec, const Vector<const T>& bias, const Matrix<T>
       "shardmark::gelu::forward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
         T* in = &x(member.league_rank(), 0);
         T* out = &y(member.league_rank(), 0);
-        row_for(member, x.extent(1), [&](std::size_t i) {
-          in[i] = in[i] + bias(i);
-          const Wide<T> value = in[i];
-          out[i] = value * Gelu<Wide<T>>::gate(value);
-        });
+        row_apply(
+            member, x.extent(1),
+            [](std::size_t, T& in_i, const T& bias_i, T& out_i) {
+              in_i = in_i + bias_i;
+              const Wide<T> value = in_i;
+              out_i = value * Gelu<Wide<T>>::gate(value);
+            },
+            updates(in), reads(bias.data()), writes(out));
       });
 }
 
@@ -48,8 +51,9 @@ void gelu_backward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& 
       "shardmark::gelu::backward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
         const T* in = &x(member.league_rank(), 0);
         T* gradient = &dy(member.league_rank(), 0);
-        row_for(member, x.extent(1),
-                [&](std::size_t i) { gradient[i] = gradient[i] * Gelu<Wide<T>>::slope(in[i]); });
+        row_apply(
+            member, x.extent(1), [](std::size_t, T& g, const T& in_i) { g = g * Gelu<Wide<T>>::slope(in_i); },
+            updates(gradient), reads(in));
       });
 }
 

@@ -317,7 +317,7 @@ class Run {
     note_save(saver_->wait());
     const bool stopped = !record_.stopped_by.empty();
     record_.steps = trainer_->steps_done();
-    record_.memory_measured = ledger_.peak();
+    book_memory(record_, ledger_);
     record_.transfers = trainer_->transfers();
     record_.loss_scale = trainer_->loss_scale().factor();
     record_.skipped_steps = trainer_->position().skipped_steps;

@@ -31,7 +31,8 @@ struct Bench {
         trainer(config, ranks, mesh, dataset) {}
 
   static RunConfig config_of(const DeckSource& source, std::vector<std::string> overrides) {
-    for (const char* fixed : {"precision.param=fp64", "precision.reduce=auto", "precision.gemm=auto", "precision.tf32=false"})
+    for (const char* fixed :
+         {"precision.param=fp64", "precision.reduce=auto", "precision.gemm=auto", "precision.tf32=false"})
       overrides.push_back(fixed);
     Deck deck = source.with(overrides);
     return read_run_config(deck);
