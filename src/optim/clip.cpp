@@ -18,11 +18,12 @@ static void add_parts(const Exec& exec, const Chunks& chunks, const Vector<const
       KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t segment = member.league_rank(), begin = first(segment);
         const std::size_t count = first(segment + 1) - begin;
+        const double* part = parts.data() + begin;
         double sum = 0;
         if constexpr (exec_is_host) {
-          for (std::size_t i = 0; i < count; ++i) sum += parts(begin + i);
+          for (std::size_t i = 0; i < count; ++i) sum += part[i];
         } else {
-          sum = row_sum(member, count, [&](std::size_t i) { return parts(begin + i); });
+          sum = row_sum(member, count, [&](std::size_t i) { return part[i]; });
         }
         if (member.team_rank() == 0) sums(segment) = sum;
       });
