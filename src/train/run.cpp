@@ -82,9 +82,10 @@ class Run {
     mesh_ = make_mesh(world_, config_.parallel.shard_size_for(world_.size()));
     record_.mesh = describe(world_, mesh_);
     record_.gemm = gemm_description(config_.precision.param);
-    const Plan plan = make_plan(config_, world_.size(), mesh_.shard_size);
+    const Plan plan = make_plan(config_, mesh_);
     record_.memory_predicted = predict_memory(config_, plan);
     traffic_of_a_step_ = predict_traffic(config_, plan);
+    record_.parameters_in = parameter_home_names[static_cast<std::size_t>(plan.residence.parameters)];
     record_.parameters = plan.parameter_count();
     record_.units = plan.layouts.size();
     world_.agree([&] { dataset_ = make_dataset(config_.data, shape_, config_.train.seed); });

@@ -118,6 +118,7 @@ template <class T, class G>
 checkpoint::Contents TrainerState<T, G>::contents_to_load() {
   fence(trainer_.exec(),
         "shardmark::state::contents_to_load: nothing else is on its way to where the host writes");
+  for (auto& unit : trainer_.units()) unit.masters();  // are about to change
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(false);
   return contents;
