@@ -9,47 +9,40 @@
 namespace shardmark {
 namespace {
 
-// 2u = x (linear + cubic x^2), with linear = 2 sqrt(2 / pi). T is float or double.
+// 2u = x (linear + cubic x^2), with linear = 2 sqrt(2 / pi).
 template <class T>
-struct Gelu {
-  static constexpr T linear = T(1.5957691216057307118);
-  static constexpr T cubic = T(0.044715 * 1.5957691216057307118);
-
-  /// y / x
-  KOKKOS_INLINE_FUNCTION static T gate(T x) { return 1 / (1 + math::exp(-x * (linear + cubic * (x * x)))); }
-  /// dy / dx
-  KOKKOS_INLINE_FUNCTION static T slope(T x) {
-    const T g = gate(x);
-    return g + x * g * (1 - g) * (linear + 3 * cubic * (x * x));
-  }
-};
+constexpr T linear = T(1.5957691216057307118);
+template <class T>
+constexpr T cubic = T(0.044715 * 1.5957691216057307118);
 
 }  // namespace
 
 template <class T>
-void gelu_forward(const Exec& exec, const Vector<const T>& bias, const Matrix<T>& x, const Matrix<T>& y) {
-  if (x.extent(0) == 0) return;
+void gelu_forward(const Exec& exec, const Vector<const T>& bias, const Matrix<T>& slope, const Matrix<T>& y) {
+  using W = Wide<T>;
+  if (y.extent(0) == 0) return;
   Kokkos::parallel_for(
-      "shardmark::gelu::forward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
-        T* in = &x(member.league_rank(), 0);
+      "shardmark::gelu::forward", row_policy(exec, y.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
+        T* in = &slope(member.league_rank(), 0);
         T* out = &y(member.league_rank(), 0);
-        row_for(member, x.extent(1), [&](std::size_t i) {
-          in[i] = in[i] + bias(i);
-          const Wide<T> value = in[i];
-          out[i] = value * Gelu<Wide<T>>::gate(value);
+        row_for(member, y.extent(1), [&](std::size_t i) {
+          const W x = static_cast<W>(in[i]) + static_cast<W>(bias(i)), square = x * x;
+          const W gate = 1 / (1 + math::exp(-x * (linear<W> + cubic<W> * square)));  // y / x
+          const W value = x * gate;
+          out[i] = value;
+          in[i] = gate + value * (1 - gate) * (linear<W> + 3 * cubic<W> * square);
         });
       });
 }
 
 template <class T>
-void gelu_backward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& dy) {
-  if (x.extent(0) == 0) return;
+void gelu_backward(const Exec& exec, const Matrix<const T>& slope, const Matrix<T>& dy) {
+  if (dy.extent(0) == 0) return;
   Kokkos::parallel_for(
-      "shardmark::gelu::backward", row_policy(exec, x.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
-        const T* in = &x(member.league_rank(), 0);
+      "shardmark::gelu::backward", row_policy(exec, dy.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
+        const T* in = &slope(member.league_rank(), 0);
         T* gradient = &dy(member.league_rank(), 0);
-        row_for(member, x.extent(1),
-                [&](std::size_t i) { gradient[i] = gradient[i] * Gelu<Wide<T>>::slope(in[i]); });
+        row_for(member, dy.extent(1), [&](std::size_t i) { gradient[i] = gradient[i] * in[i]; });
       });
 }
 
