@@ -59,12 +59,14 @@ TEST_P(Attention, FloatAgreesWithDouble) {
             5e-6);
 }
 
-// Lengths of one token, less than a tile, a tile (64 on hosts), and tiles with a rest; a head of 64.
+// Lengths of one token, less than a tile, a tile (64 on hosts), and tiles with a rest; heads of 64, of
+// vectors with a rest, and of more than tiles are for.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Attention,
     testing::Combine(testing::Values(AttentionShape{1, 1, 1, 1}, AttentionShape{2, 5, 3, 12},
                                      AttentionShape{1, 64, 2, 6}, AttentionShape{2, 131, 2, 10},
-                                     AttentionShape{1, 40, 1, 64}, AttentionShape{0, 5, 3, 12}),
+                                     AttentionShape{1, 40, 1, 64}, AttentionShape{0, 5, 3, 12},
+                                     AttentionShape{1, 200, 2, 68}, AttentionShape{1, 70, 1, 300}),
                      testing::Bool()));
 
 TEST(AttentionGradient, MatchesFiniteDifferences) {

@@ -91,9 +91,8 @@ class Run {
     world_.agree([&] { dataset_ = make_dataset(config_.data, shape_, config_.train.seed); });
     require_same_data(world_, dataset_->fingerprint());
     item_name_ = dataset_->has_tokens() ? "tokens" : "samples";
-    const double samples = static_cast<double>(config_.train.global_batch);
-    record_.items_per_step =
-        samples * (dataset_->has_tokens() ? static_cast<double>(plan.model.terms_per_sample) : 1.0);
+    const double samples = config_.train.global_batch, terms = plan.model.terms_per_sample;
+    record_.items_per_step = dataset_->has_tokens() ? samples * terms : samples;
     record_.model_flops_per_step = plan.model.flops_per_sample * samples;
     record_.data = dataset_->describe();
     record_.lowest_loss = dataset_->lowest_loss();
