@@ -12,8 +12,10 @@ namespace shardmark {
 template <class G>
 double sum_of_squares(const Exec& exec, const Vector<const G>& gradients,
                       const std::vector<Segment>& segments) {
+  const Chunks chunks(segments);
   const OwnedVector<double> sums("shardmark::test::sums", segments.size());
-  sums_of_squares<G>(exec, gradients, segments, sums);
+  const OwnedVector<double> scratch("shardmark::test::scratch", chunks.count());
+  sums_of_squares<G>(exec, gradients, chunks, scratch, sums);
   exec.fence();
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), sums);
   double total = 0;

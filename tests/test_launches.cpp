@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 
+#include "core/instances.hpp"
 #include "layers/gemm.hpp"
 #include "small_run.hpp"
 
@@ -12,13 +15,13 @@ namespace {
 
 namespace tools = Kokkos::Tools::Experimental;
 
-/// What happens while it lives that has no place in a step: kernels on another instance than the one given,
+/// What happens while it lives that has no place in a step: kernels on another instance than those given,
 /// allocations, and fences without a reason of ours. One at a time.
 class LaunchWatcher {
  public:
-  explicit LaunchWatcher(const Exec& exec) {
+  LaunchWatcher(const Exec& exec, const Exec& copies) {
     seen_ = {};
-    seen_.device = tools::device_id(exec);
+    seen_.devices = {tools::device_id(exec), tools::device_id(copies)};
     before_ = tools::get_callbacks();
     tools::set_begin_parallel_for_callback(on_kernel);
     tools::set_begin_parallel_reduce_callback(on_kernel);
@@ -54,38 +57,29 @@ class LaunchWatcher {
 
  private:
   struct Seen {
-    std::uint32_t device;
+    std::set<std::uint32_t> devices;
     std::size_t kernels;
     std::set<std::string> elsewhere, allocations, fences;
   };
 
   static void on_kernel(const char* name, std::uint32_t device, std::uint64_t*) {
     ++seen_.kernels;
-    if (device != seen_.device) seen_.elsewhere.insert(name);
+    if (seen_.devices.count(device) == 0) seen_.elsewhere.insert(name);
   }
 
   inline static Seen seen_{};
   inline static tools::EventSet before_;
 };
 
-/// An instance of its own where the back end has several: devices, each with its stream.
-Exec own_instance() {
-#if KOKKOS_VERSION >= 40000
-  return Kokkos::Experimental::partition_space(Exec(), std::vector<int>{1}).front();
-#else
-  return Exec();
-#endif
-}
-
 using Names = std::set<std::string>;
 
 template <class T>
 void expect_clean_step(const std::vector<std::string>& overrides) {
   static const Communicator* const world = make_world_communicator("mpi").release();
-  const Exec exec = own_instance();
+  const Exec exec = make_instance();
   SmallRun<T> run(*world, overrides, exec);
   run.steps(2);  // what is made once is there
-  const LaunchWatcher watcher(exec);
+  const LaunchWatcher watcher(exec, run.trainer->copies());
   run.trainer->step();
   EXPECT_GT(watcher.kernels(), 20u);
   EXPECT_EQ(watcher.elsewhere(), Names());
@@ -102,7 +96,81 @@ TEST(Launches, AStepStaysOnItsInstanceAndAllocatesNothing) {
   }
   expect_clean_step<double>({"optimizer.kind=sgd", "train.recompute=block"});
   expect_clean_step<float>({"parallel.offload=all"});
+  expect_clean_step<bf16>({"parallel.offload=all"});
+  expect_clean_step<float>({"parallel.offload=optimizer"});
   expect_clean_step<float>({"model.kind=mlp", "model.sizes=[7,9,6,3]", "data.kind=teacher"});
+}
+
+/// Notes, while it lives, what is copied from and to the homes of offloaded tensors, by pointer, and kernels
+/// of one name. One at a time.
+class VisitWatcher {
+ public:
+  VisitWatcher(std::vector<const void*> homes, const std::string& kernel) {
+    homes_ = std::move(homes);
+    kernel_ = kernel;
+    events_.clear();
+    kernels_ = 0;
+    before_ = tools::get_callbacks();
+    tools::set_begin_deep_copy_callback([](Kokkos::Tools::SpaceHandle, const char*, const void* to,
+                                           Kokkos::Tools::SpaceHandle, const char*, const void* from,
+                                           std::uint64_t) {
+      for (std::size_t u = 0; u < homes_.size(); ++u) {
+        if (from == homes_[u]) events_.push_back("to " + std::to_string(u));
+        if (to == homes_[u]) events_.push_back("from " + std::to_string(u));
+      }
+    });
+    tools::set_begin_parallel_for_callback([](const char* name, std::uint32_t, std::uint64_t*) {
+      if (name == kernel_) events_.push_back("at " + std::to_string(kernels_++));
+    });
+  }
+  ~VisitWatcher() { tools::set_callbacks(before_); }
+  VisitWatcher(const VisitWatcher&) = delete;
+  VisitWatcher& operator=(const VisitWatcher&) = delete;
+
+  static const std::vector<std::string>& events() { return events_; }
+
+ private:
+  inline static std::vector<const void*> homes_;
+  inline static std::string kernel_;
+  inline static std::vector<std::string> events_;
+  inline static int kernels_ = 0;
+  inline static tools::EventSet before_;
+};
+
+// The state of unit u + 1 is on its way while unit u is updated, and that of unit u goes home meanwhile; one
+// launch a unit.
+TEST(Launches, OffloadedStateOfTheNextUnitArrivesDuringAnUpdate) {
+  const auto world = make_world_communicator("mpi");
+  SmallRun<float> run(*world, {"parallel.offload=optimizer", "model.layers=3"});
+  std::vector<const void*> homes;
+  for (const auto& tensor : run.trainer->optimizer_state()[0]) homes.push_back(tensor.home().data());
+  ASSERT_EQ(homes.size(), 4u);
+  const VisitWatcher watcher(homes, "shardmark::adamw::update");
+  run.trainer->step();
+  const std::vector<std::string> expected = {"to 0",   "to 1", "at 0", "from 0", "to 2", "at 1",
+                                             "from 1", "to 3", "at 2", "from 2", "at 3", "from 3"};
+  EXPECT_EQ(watcher.events(), expected);
+}
+
+// Whatever the number of parameters: one launch zeroes a unit's gradients, two square them, one updates.
+TEST(Launches, AFewForAllParametersOfAUnit) {
+  const auto world = make_world_communicator("mpi");
+  SmallRun<float> run(*world, {});
+  static std::map<std::string, int> launches;
+  launches.clear();
+  const tools::EventSet before = tools::get_callbacks();
+  tools::set_begin_parallel_for_callback(
+      [](const char* name, std::uint32_t, std::uint64_t*) { ++launches[name]; });
+  run.trainer->step();
+  tools::set_callbacks(before);
+  const int units = static_cast<int>(run.trainer->units().size());
+  const auto& schedule = run.trainer->training_schedule();
+  const auto opens = [](const Action& action) { return action.verb == Verb::open_gradients; };
+  EXPECT_EQ(launches["shardmark::adamw::update"], units);
+  EXPECT_EQ(launches["shardmark::clip::sum_of_squares"], units);
+  EXPECT_EQ(launches["shardmark::clip::add_parts"], units);
+  EXPECT_EQ(launches["shardmark::flat_kernels::zero"] + launches["shardmark::flat_kernels::fill"],
+            std::count_if(schedule.begin(), schedule.end(), opens));
 }
 
 }  // namespace

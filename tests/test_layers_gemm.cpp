@@ -203,9 +203,9 @@ TYPED_TEST(GemmOfTypes, WholeMatrices) {
 }
 
 TEST(GemmChoice, RefusesWhatCannotBe) {
-  const auto error_of = [](Dtype param, const char* wish) -> std::string {
+  const auto error_of = [](Dtype param, const char* wish, bool tf32 = false) -> std::string {
     try {
-      choose_gemm(param, wish);
+      choose_gemm(param, wish, tf32);
     } catch (const DeckError& error) {
       return error.what();
     }
@@ -217,7 +217,13 @@ TEST(GemmChoice, RefusesWhatCannotBe) {
             std::string::npos);
   EXPECT_NE(error_of(Dtype::fp32, "emulated").find("\"fp32\" only \"auto\" is valid"), std::string::npos);
   EXPECT_NE(error_of(Dtype::fp64, "native").find("\"fp64\" only \"auto\" is valid"), std::string::npos);
+  for (const Dtype param : {Dtype::fp64, Dtype::bf16, Dtype::fp16})
+    EXPECT_NE(error_of(param, param == Dtype::fp64 ? "auto" : "emulated", true).find("only false is valid"),
+              std::string::npos);
   if (exec_is_host) {
+    EXPECT_EQ(error_of(Dtype::fp32, "auto", true),
+              "precision.tf32 = true is for products by cuBLAS, and this build multiplies by " +
+                  gemm_description(Dtype::fp32) + "; only false is valid");
     EXPECT_NE(error_of(Dtype::fp16, "native").find("set precision.gemm = \"emulated\""), std::string::npos);
     EXPECT_NE(error_of(Dtype::fp16, "auto").find("set precision.gemm = \"emulated\""), std::string::npos);
   }
@@ -232,6 +238,23 @@ bool is_intel() {
 #else
   return false;
 #endif
+}
+
+// TF32 keeps 10 bits of fraction of what is read: a product then differs by more than fp32's rounding.
+TEST(GemmChoice, Tf32RoundsWhatFp32ProductsRead) {
+  const Case<float, float> test(Op::none, Op::transpose, 64, 96, 384, 1, 1, 0);
+  const auto exact = test.product();
+  try {
+    choose_gemm(Dtype::fp32, "auto", true);
+  } catch (const DeckError&) {
+    GTEST_SKIP() << "no cuBLAS here";
+  }
+  const double difference = relative_difference(test.product(), exact);
+  EXPECT_NE(gemm_description(Dtype::fp32).find("TF32"), std::string::npos);
+  choose_gemm(Dtype::fp32, "auto");
+  EXPECT_GT(difference, 1e-5);
+  EXPECT_LT(difference, 2e-3);
+  EXPECT_EQ(test.product(), exact);
 }
 
 TEST(GemmChoice, IsWhatTheDescriptionSays) {

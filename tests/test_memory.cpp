@@ -89,6 +89,36 @@ TEST_P(Ledger, EndsWithEverythingGivenBack) {
   for (std::uint64_t bytes : ledger.current()) EXPECT_EQ(bytes, 0u);
 }
 
+// Spaces by their Kokkos names; peaks need not fall together.
+TEST_P(Ledger, CountsByPlace) {
+  const auto place = [](const char* space) { return MemoryLedger::place_of(space); };
+  EXPECT_EQ(place("Host"), MemoryPlace::host);
+  for (const char* pinned : {"CudaHostPinned", "HIPHostPinned", "SYCLHostUSM"})
+    EXPECT_EQ(place(pinned), MemoryPlace::pinned) << pinned;
+  for (const char* device : {"Cuda", "CudaUVM", "HIP", "SYCLDeviceUSM"})
+    EXPECT_EQ(place(device), MemoryPlace::device) << device;
+
+  const MemoryLedger ledger;
+  int memory = 0;
+  const auto pinned = Kokkos::Tools::make_space_handle("CudaHostPinned");
+  Kokkos::Tools::allocateData(pinned, "shardmark::test::pinned", &memory, 100);
+  Kokkos::Tools::allocateData(pinned, "shardmark::test::pinned", &memory, 50);
+  Kokkos::Tools::deallocateData(pinned, "shardmark::test::pinned", &memory, 100);
+  Kokkos::Tools::allocateData(Kokkos::Tools::make_space_handle("Cuda"), "shardmark::test::device", &memory,
+                              7);
+  EXPECT_EQ(ledger.peak_by_place(), (PlaceBytes{7, 150, 0}));
+}
+
+// On devices all of a run is in their memory but mirrors for the loss, the norm and the batch.
+TEST_P(Ledger, ARunIsInDeviceMemory) {
+  const MemoryLedger ledger;
+  SmallRun<float> run(world(), {});
+  run.trainer->step();
+  const auto on_device = static_cast<std::size_t>(exec_is_host ? MemoryPlace::host : MemoryPlace::device);
+  EXPECT_GT(ledger.peak_by_place()[on_device], model_state(ledger.peak()));
+  if (!exec_is_host) EXPECT_LT(ledger.peak_by_place()[static_cast<int>(MemoryPlace::pinned)], 4096u);
+}
+
 /// This process's resident pages, those that n processes hold at one nth (Pss); 0 where unknown.
 std::uint64_t proportional_resident_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");

@@ -48,6 +48,7 @@ class Sharded {
     const T nan = std::numeric_limits<T>::quiet_NaN();
     for (std::size_t shard = 0; shard < shards; ++shard) {
       segments_.push_back(make_segments(parameters, layout_, shard));
+      chunks_.emplace_back(segments_.back());
       states_.emplace_back();
       for (const std::string& name : state_names(config))
         states_.back().emplace_back("shardmark::test::" + name, layout_.slice);
@@ -95,7 +96,7 @@ class Sharded {
 
  private:
   FlatShard<T> shard(std::size_t s) const {
-    FlatShard<T> shard{parameters_[s], gradients_[s], {}, &segments_[s]};
+    FlatShard<T> shard{parameters_[s], gradients_[s], {}, &chunks_[s]};
     for (const auto& state : states_[s]) shard.state.push_back(state);
     return shard;
   }
@@ -128,6 +129,7 @@ class Sharded {
   std::unique_ptr<Optimizer<T>> optimizer_;
   UnitLayout layout_;
   std::vector<std::vector<Segment>> segments_;
+  std::vector<Chunks> chunks_;
   std::vector<std::vector<OwnedVector<T>>> states_;  // [shard][state]
   std::vector<OwnedVector<T>> parameters_, gradients_;
 };

@@ -34,7 +34,8 @@ void check_against_pytorch(const char* kind, const double* figures) {
   const OwnedVector<double> parameters("shardmark::test::parameters", 128);
   const OwnedVector<double> gradients("shardmark::test::gradients", 128);
   const OwnedVector<double> first("shardmark::test::state", 128), second("shardmark::test::state", 128);
-  const FlatShard<double> shard{parameters, gradients, {first, second}, &segments};
+  const Chunks chunks(segments);
+  const FlatShard<double> shard{parameters, gradients, {first, second}, &chunks};
   const auto set = [&](const OwnedVector<double>& data, std::initializer_list<double> values) {
     const auto host = Kokkos::create_mirror_view(data);
     for (std::size_t i = 0; i < 6; ++i) host(place[i]) = values.begin()[i];

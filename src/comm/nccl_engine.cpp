@@ -27,9 +27,7 @@ NcclEngine::NcclEngine(double timeout) : timeout_(timeout) {
   cudaStream_t stream = nullptr;
   SHARDMARK_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest));
   stream_ = Handle<CudaStreamTraits>(stream);
-  cudaEvent_t event = nullptr;
-  SHARDMARK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  computed_ = CudaEvent(event);
+  computed_ = make_cuda_event();
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -86,9 +84,7 @@ std::shared_ptr<CudaEvent> NcclEngine::launch(
     ncclComm_t comm, const NcclCall& call,
     const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& enqueue) {
   settle(comm, call, [&] { return enqueue(comm, stream_.get()); });
-  cudaEvent_t event = nullptr;
-  SHARDMARK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  auto done = std::make_shared<CudaEvent>(event);
+  auto done = std::make_shared<CudaEvent>(make_cuda_event());
   SHARDMARK_CUDA(cudaEventRecord(done->get(), stream_.get()));
   const std::lock_guard lock(mutex_);
   if (in_flight_.empty()) progress_ = Clock::now();

@@ -15,22 +15,17 @@
 #include <thread>
 #include <vector>
 
+#include "core/cuda_call.hpp"
 #include "core/dtype.hpp"
 #include "core/handle.hpp"
 
 namespace shardmark {
 
-struct CudaEventTraits {
-  using type = cudaEvent_t;
-  static type empty() { return nullptr; }
-  static void close(type event) { cudaEventDestroy(event); }
-};
 struct CudaStreamTraits {
   using type = cudaStream_t;
   static type empty() { return nullptr; }
   static void close(type stream) { cudaStreamDestroy(stream); }
 };
-using CudaEvent = Handle<CudaEventTraits>;
 
 /// What is called, for messages.
 struct NcclCall {

@@ -8,8 +8,18 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/handle.hpp"
 
-namespace shardmark::detail {
+namespace shardmark {
+
+struct CudaEventTraits {
+  using type = cudaEvent_t;
+  static type empty() { return nullptr; }
+  static void close(type event) { cudaEventDestroy(event); }
+};
+using CudaEvent = Handle<CudaEventTraits>;
+
+namespace detail {
 
 inline void check_cuda(cudaError_t status, const char* expression, const char* file, int line) {
   if (status == cudaSuccess) return;
@@ -17,8 +27,17 @@ inline void check_cuda(cudaError_t status, const char* expression, const char* f
                          ": " + cudaGetErrorString(status));
 }
 
-}  // namespace shardmark::detail
+}  // namespace detail
 
 /// The one form in which the CUDA runtime is called.
 #define SHARDMARK_CUDA(call) ::shardmark::detail::check_cuda((call), #call, __FILE__, __LINE__)
+
+/// One that tells order, not time.
+inline CudaEvent make_cuda_event() {
+  cudaEvent_t event = nullptr;
+  SHARDMARK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return CudaEvent(event);
+}
+
+}  // namespace shardmark
 #endif

@@ -39,14 +39,24 @@ using HostVector =
 template <class T>
 using OwnedVector = Kokkos::View<T*, Kokkos::LayoutRight, MemorySpace>;
 
-/// What create_mirror_view() makes of an OwnedVector: host memory, on host builds the vector itself.
+/// Host memory that devices copy to and from beside their work.
 template <class T>
-using HostMirror = decltype(Kokkos::create_mirror_view(std::declval<const OwnedVector<T>&>()));
+using HostMirror = Kokkos::View<T*, Kokkos::LayoutRight, PinnedSpace>;
 
 /// Allocates n elements, not initialised. The label is "shardmark::<file>::<what>"; the ledger sorts by it.
 template <class T>
 OwnedVector<T> allocate(const std::string& label, std::size_t n) {
   return OwnedVector<T>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), n);
+}
+
+/// A mirror for copies of `vector`, not initialised; on host builds the vector itself.
+template <class T>
+HostMirror<T> mirror_of(const OwnedVector<T>& vector) {
+  if constexpr (exec_is_host)
+    return vector;
+  else
+    return HostMirror<T>(Kokkos::view_alloc(vector.label() + "_mirror", Kokkos::WithoutInitializing),
+                         vector.extent(0));
 }
 
 /// Waits for all that was launched on `exec`. The reason is what profilers show, and what a reader needs.

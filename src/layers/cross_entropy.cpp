@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/cross_entropy.hpp"
 
-#include "core/kernels.hpp"
 #include "core/math.hpp"
+#include "core/packs.hpp"
 
 namespace shardmark {
 
@@ -27,8 +27,9 @@ void cross_entropy(const Exec& exec, const Matrix<const Wide<T>>& logits, const 
       "shardmark::cross_entropy::loss", row_policy(exec, rows), KOKKOS_LAMBDA(const RowMember& member) {
         const std::size_t row = member.league_rank();
         const W* x = &logits(row, 0);
-        const W largest = row_max(member, vocab, x[0], [&](std::size_t i) { return x[i]; });
-        const W sum = row_sum(member, vocab, [&](std::size_t i) { return math::exp(x[i] - largest); });
+        const W largest = row_max(member, vocab, reads(x));
+        const W sum = row_sum(
+            member, vocab, [&](std::size_t, const W& x_i) { return math::exp(x_i - largest); }, reads(x));
         if (member.team_rank() == 0)
           losses(row) = math::log(static_cast<double>(sum)) + (largest - x[targets(row)]);
       });
@@ -49,13 +50,21 @@ void cross_entropy_and_gradient(const Exec& exec, double loss_scale, const Matri
         W* x = &logits(row, 0);
         T* out = &dlogits(row, 0);
         const W target_logit = x[target];
-        const W largest = row_max(member, vocab, x[0], [&](std::size_t i) { return x[i]; });
-        const W sum = row_sum(member, vocab, [&](std::size_t i) {
-          x[i] = math::exp(x[i] - largest);
-          return x[i];
-        });
+        const W largest = row_max(member, vocab, reads(x));
+        const W sum = row_sum(
+            member, vocab,
+            [&](std::size_t, W& x_i) {
+              x_i = math::exp(x_i - largest);
+              return x_i;
+            },
+            updates(x));
         const W factor = scale / sum;
-        row_for(member, vocab, [&](std::size_t i) { out[i] = x[i] * factor - (i == target ? scale : W(0)); });
+        row_apply(
+            member, vocab,
+            [&](std::size_t i, const W& x_i, T& out_i) {
+              out_i = x_i * factor - (i == target ? scale : W(0));
+            },
+            reads(x), writes(out));
         if (member.team_rank() == 0)
           losses(row) = math::log(static_cast<double>(sum)) + (largest - target_logit);
       });

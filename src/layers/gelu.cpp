@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/gelu.hpp"
 
-#include "core/kernels.hpp"
 #include "core/math.hpp"
+#include "core/packs.hpp"
 #include "core/precision.hpp"
 
 namespace shardmark {
@@ -25,13 +25,16 @@ void gelu_forward(const Exec& exec, const Vector<const T>& bias, const Matrix<T>
       "shardmark::gelu::forward", row_policy(exec, y.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
         T* in = &slope(member.league_rank(), 0);
         T* out = &y(member.league_rank(), 0);
-        row_for(member, y.extent(1), [&](std::size_t i) {
-          const W x = static_cast<W>(in[i]) + static_cast<W>(bias(i)), square = x * x;
-          const W gate = 1 / (1 + math::exp(-x * (linear<W> + cubic<W> * square)));  // y / x
-          const W value = x * gate;
-          out[i] = value;
-          in[i] = gate + value * (1 - gate) * (linear<W> + 3 * cubic<W> * square);
-        });
+        row_apply(
+            member, y.extent(1),
+            [](std::size_t, T& in_i, const T& bias_i, T& out_i) {
+              const W x = static_cast<W>(in_i) + static_cast<W>(bias_i), square = x * x;
+              const W gate = 1 / (1 + math::exp(-x * (linear<W> + cubic<W> * square)));  // y / x
+              const W value = x * gate;
+              out_i = value;
+              in_i = gate + value * (1 - gate) * (linear<W> + 3 * cubic<W> * square);
+            },
+            updates(in), reads(bias.data()), writes(out));
       });
 }
 
@@ -42,7 +45,9 @@ void gelu_backward(const Exec& exec, const Matrix<const T>& slope, const Matrix<
       "shardmark::gelu::backward", row_policy(exec, dy.extent(0)), KOKKOS_LAMBDA(const RowMember& member) {
         const T* in = &slope(member.league_rank(), 0);
         T* gradient = &dy(member.league_rank(), 0);
-        row_for(member, dy.extent(1), [&](std::size_t i) { gradient[i] = gradient[i] * in[i]; });
+        row_apply(
+            member, dy.extent(1), [](std::size_t, T& g, const T& slope_i) { g = g * slope_i; },
+            updates(gradient), reads(in));
       });
 }
 

@@ -44,9 +44,16 @@ constexpr bool has_onednn = true;
 constexpr bool has_onednn = false;
 #endif
 
+#ifdef KOKKOS_ENABLE_CUDA
+constexpr bool has_cublas = true;
+#else
+constexpr bool has_cublas = false;
+#endif
+
 /// Types that are multiplied as they are by a library, where the processor or the device can.
 struct Native {
   bool bf16 = !exec_is_host, fp16 = !exec_is_host;
+  bool tf32 = false;  ///< in place of fp32
 };
 Native& native() {
   static Native chosen;
@@ -61,6 +68,15 @@ void require_native(Dtype param, const std::string& wish) {
   if (!lack.empty())
     throw DeckError("precision.gemm = \"" + wish + "\" does not go with precision.param = \"" +
                     std::string(name_of(param)) + "\" here: " + lack + "; set precision.gemm = \"emulated\"");
+}
+
+void require_tf32(Dtype param) {
+  if (param != Dtype::fp32)
+    throw DeckError("precision.tf32 = true is for fp32; with precision.param = \"" +
+                    std::string(name_of(param)) + "\" only false is valid");
+  if (!has_cublas)
+    throw DeckError("precision.tf32 = true is for products by cuBLAS, and this build multiplies by " +
+                    tile_gemm_name() + "; only false is valid");
 }
 
 template <class T>
@@ -96,7 +112,7 @@ void multiply(const Exec& exec, const Product<A, C>& product) {
 
 }  // namespace
 
-void choose_gemm(Dtype param, const std::string& wish) {
+void choose_gemm(Dtype param, const std::string& wish, bool tf32) {
   const bool small = param == Dtype::bf16 || param == Dtype::fp16;
   if (wish != "auto" && wish != "native" && wish != "emulated")
     throw DeckError("precision.gemm = \"" + wish +
@@ -104,6 +120,11 @@ void choose_gemm(Dtype param, const std::string& wish) {
   if (!small && wish != "auto")
     throw DeckError("precision.gemm = \"" + wish + "\" is for bf16 and fp16; with precision.param = \"" +
                     std::string(name_of(param)) + "\" only \"auto\" is valid");
+  if (tf32) require_tf32(param);
+  native().tf32 = tf32;
+#ifdef KOKKOS_ENABLE_CUDA
+  cublas_allow_tf32(tf32);
+#endif
   if (small && wish != "emulated") require_native(param, wish);
   const bool slow = param == Dtype::bf16 && exec_is_host && onednn_is_slow();
   const bool by_library = wish == "native" || (wish == "auto" && !slow);
@@ -112,7 +133,7 @@ void choose_gemm(Dtype param, const std::string& wish) {
 }
 
 std::string gemm_description(Dtype param) {
-  if (param == Dtype::fp32) return tile_gemm_name();
+  if (param == Dtype::fp32) return tile_gemm_name() + (native().tf32 ? ", inputs in TF32" : "");
   if (param == Dtype::fp64) return blas_name() + " dgemm";
   if (!(param == Dtype::bf16 ? native().bf16 : native().fp16))
     return "emulated: " + tile_gemm_name() + " on converted tiles";
@@ -129,7 +150,7 @@ void gemm(const Exec& exec, Op op_a, Op op_b, Wide<A> alpha, const Matrix<const 
   const GemmRegion region(label, 2.0 * m * n * k);
   // oneDNN is faster for float, above all on narrow matrices and where operands are not in cache.
   constexpr bool by_onednn = has_onednn && std::is_same_v<A, float>;
-  if constexpr (std::is_same_v<A, C> && std::is_same_v<A, Wide<A>> && !by_onednn)
+  if constexpr (std::is_same_v<A, C> && std::is_same_v<A, Wide<A>> && !by_onednn && !has_cublas)
     kernels_gemm(exec, op_a, op_b, alpha, a, b, beta, c);
   else
     multiply(exec, Product<A, C>{op_a,

@@ -24,16 +24,19 @@ struct Product {
 /// float or double, by the host's BLAS or cuBLAS.
 template <class T>
 void blas_gemm(const Exec& exec, const Product<T, T>& product);
-/// The same for whole matrices, by way of Kokkos Kernels.
+/// The same for whole matrices of hosts, by way of Kokkos Kernels. On CUDA it may add up small products with
+/// float atomics, in any order.
 template <class T>
 void kernels_gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
                   const Matrix<const T>& b, T beta, const Matrix<T>& c);
 /// Such as "OpenBLAS 0.3.21".
 std::string blas_name();
 
-/// bf16 or fp16 on CUDA, sums in float.
+/// All products on CUDA; sums of 16-bit types in float.
 template <class A, class C>
 void cublas_gemm(const Exec& exec, const Product<A, C>& product);
+/// Of float products from now on: whether what they read may be rounded to TF32.
+void cublas_allow_tf32(bool allowed);
 
 /// [Note: bf16 on hosts] oneDNN multiplies bf16 by AMX or by AVX512-BF16. The latter has on Intel's
 /// processors half the rate of fp32 products (on one of 2.7 GHz 86 GFLOP/s a core against 174, from

@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Shardmark authors
 // SPDX-License-Identifier: Apache-2.0
+#include <Kokkos_Core.hpp>
+
+#ifndef KOKKOS_ENABLE_CUDA
 #include <KokkosBlas3_gemm.hpp>
 
 #include "layers/blas.hpp"
 #include "layers/gemm_backends.hpp"
 
-#ifndef KOKKOS_ENABLE_CUDA
 extern "C" {
 void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
             const int*, const float*, const int*, const float*, float*, const int*);
 void dgemm_(const char*, const char*, const int*, const int*, const int*, const double*, const double*,
             const int*, const double*, const int*, const double*, double*, const int*);
 }
-#endif
 
 namespace shardmark {
 
@@ -32,7 +33,6 @@ template void kernels_gemm(const Exec&, Op, Op, float, const Matrix<const float>
 template void kernels_gemm(const Exec&, Op, Op, double, const Matrix<const double>&,
                            const Matrix<const double>&, double, const Matrix<double>&);
 
-#ifndef KOKKOS_ENABLE_CUDA
 static_assert(exec_is_host, "attention needs a host BLAS or cuBLAS: add this device's batched product here");
 
 namespace {
@@ -66,6 +66,6 @@ std::string blas_name() {
   if (description.rfind("OpenBLAS ", 0) != 0) return "BLAS";
   return description.substr(0, description.find(' ', 9));
 }
-#endif
 
 }  // namespace shardmark
+#endif

@@ -16,6 +16,8 @@ void check(cublasStatus_t status, const char* call) {
     throw EnvironmentError(std::string(call) + " failed: " + cublasGetStatusString(status));
 }
 
+bool tf32_allowed = false;
+
 /// The process's cuBLAS handle, set to the stream of `exec`. It lives until Kokkos is finalised.
 cublasHandle_t handle_on(const Exec& exec) {
   static cublasHandle_t handle = nullptr;
@@ -36,30 +38,26 @@ cublasOperation_t cublas(Op op) {
 template <class T>
 constexpr cudaDataType_t cuda_type = CUDA_R_32F;
 template <>
+constexpr cudaDataType_t cuda_type<double> = CUDA_R_64F;
+template <>
 constexpr cudaDataType_t cuda_type<bf16> = CUDA_R_16BF;
 template <>
 constexpr cudaDataType_t cuda_type<fp16> = CUDA_R_16F;
 
+/// What products of A are computed in.
+template <class A>
+cublasComputeType_t compute_type() {
+  if (std::is_same_v<A, double>) return CUBLAS_COMPUTE_64F;
+  return std::is_same_v<A, float> && tf32_allowed ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 }  // namespace
 
-// cuBLAS is column-major, so it is given the transposed problem: C^T = op(B)^T op(A)^T.
-template <>
-void blas_gemm(const Exec& exec, const Product<float, float>& p) {
-  const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
-  check(cublasSgemmStridedBatched(handle_on(exec), cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha,
-                                  p.b.data, p.b.row, p.b.batch, p.a.data, p.a.row, p.a.batch, &p.beta,
-                                  p.c.data, p.c.row, p.c.batch, static_cast<int>(p.count)),
-        "cublasSgemmStridedBatched");
-}
-template <>
-void blas_gemm(const Exec& exec, const Product<double, double>& p) {
-  const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
-  check(cublasDgemmStridedBatched(handle_on(exec), cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha,
-                                  p.b.data, p.b.row, p.b.batch, p.a.data, p.a.row, p.a.batch, &p.beta,
-                                  p.c.data, p.c.row, p.c.batch, static_cast<int>(p.count)),
-        "cublasDgemmStridedBatched");
+void cublas_allow_tf32(bool allowed) {
+  tf32_allowed = allowed;
 }
 
+// cuBLAS is column-major, so it is given the transposed problem: C^T = op(B)^T op(A)^T.
 template <class A, class C>
 void cublas_gemm(const Exec& exec, const Product<A, C>& p) {
   const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
@@ -69,7 +67,7 @@ void cublas_gemm(const Exec& exec, const Product<A, C>& p) {
   if (p.count == 1) {
     check(cublasGemmEx(handle, cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha, p.b.data, cuda_type<A>,
                        row_b, p.a.data, cuda_type<A>, row_a, &p.beta, p.c.data, cuda_type<C>, row_c,
-                       CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                       compute_type<A>(), CUBLAS_GEMM_DEFAULT),
           "cublasGemmEx");
     return;
   }
@@ -77,7 +75,7 @@ void cublas_gemm(const Exec& exec, const Product<A, C>& p) {
                                    cuda_type<A>, row_b, static_cast<long long>(p.b.batch), p.a.data,
                                    cuda_type<A>, row_a, static_cast<long long>(p.a.batch), &p.beta, p.c.data,
                                    cuda_type<C>, row_c, static_cast<long long>(p.c.batch),
-                                   static_cast<int>(p.count), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                                   static_cast<int>(p.count), compute_type<A>(), CUBLAS_GEMM_DEFAULT),
         "cublasGemmStridedBatchedEx");
 }
 #define SHARDMARK_INSTANTIATE(A, C) template void cublas_gemm(const Exec&, const Product<A, C>&);
@@ -85,6 +83,13 @@ SHARDMARK_INSTANTIATE(bf16, float)
 SHARDMARK_INSTANTIATE(bf16, bf16)
 SHARDMARK_INSTANTIATE(fp16, float)
 SHARDMARK_INSTANTIATE(fp16, fp16)
+
+template <class T>
+void blas_gemm(const Exec& exec, const Product<T, T>& product) {
+  cublas_gemm(exec, product);
+}
+template void blas_gemm(const Exec&, const Product<float, float>&);
+template void blas_gemm(const Exec&, const Product<double, double>&);
 
 std::string blas_name() {
   int version = 0;

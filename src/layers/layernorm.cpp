@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/layernorm.hpp"
 
-#include "core/kernels.hpp"
 #include "core/math.hpp"
+#include "core/packs.hpp"
 
 namespace shardmark {
 
@@ -18,11 +18,21 @@ void layernorm_forward(const Exec& exec, const Matrix<const T>& x, const Vector<
         const std::size_t row = member.league_rank(), width = x.extent(1);
         const T* in = &x(row, 0);
         T* out = &y(row, 0);
-        const W mean = row_sum(member, width, [&](std::size_t i) -> W { return in[i]; }) / width;
+        const W mean = row_sum(
+                           member, width, [](std::size_t, const T& x_i) -> W { return x_i; }, reads(in)) /
+                       width;
         const W variance =
-            row_sum(member, width, [&](std::size_t i) { return (in[i] - mean) * (in[i] - mean); }) / width;
+            row_sum(
+                member, width, [&](std::size_t, const T& x_i) { return (x_i - mean) * (x_i - mean); },
+                reads(in)) /
+            width;
         const W rstd = 1 / math::sqrt(variance + W(layernorm_epsilon));
-        row_for(member, width, [&](std::size_t i) { out[i] = (in[i] - mean) * rstd * gamma(i) + beta(i); });
+        row_apply(
+            member, width,
+            [&](std::size_t, const T& x_i, const T& gamma_i, const T& beta_i, T& y_i) {
+              y_i = (x_i - mean) * rstd * gamma_i + beta_i;
+            },
+            reads(in), reads(gamma.data()), reads(beta.data()), writes(out));
         if (member.team_rank() == 0) {
           statistics.mean(row) = mean;
           statistics.rstd(row) = rstd;
@@ -55,19 +65,37 @@ void layernorm_backward(const Exec& exec, const Matrix<const T>& dy, const Matri
         const T *in = &x(row, 0), *gradient = &dy(row, 0);
         T* out = &dx(row, 0);
         // With n = (x - mean) rstd and g = gamma dy: dx = rstd (g - mean(g) - n mean(g n)).
+        const auto g = reads(gradient), weight = reads(gamma.data()), from = reads(in);
         const W mean_g =
-            row_sum(member, width, [&](std::size_t i) { return gamma(i) * gradient[i]; }) / width;
-        const W mean_gn =
-            row_sum(member, width, [&](std::size_t i) { return gamma(i) * gradient[i] * (in[i] - mean); }) *
-            rstd / width;
-        const auto value = [&](std::size_t i) {
-          const W normal = (in[i] - mean) * rstd;
-          return rstd * (gamma(i) * gradient[i] - mean_g - normal * mean_gn);
+            row_sum(
+                member, width, [](std::size_t, const T& g_i, const T& gamma_i) { return gamma_i * g_i; }, g,
+                weight) /
+            width;
+        const W mean_gn = row_sum(
+                              member, width,
+                              [&](std::size_t, const T& g_i, const T& gamma_i, const T& x_i) {
+                                return gamma_i * g_i * (x_i - mean);
+                              },
+                              g, weight, from) *
+                          rstd / width;
+        const auto value = [&](const T& g_i, const T& gamma_i, const T& x_i) {
+          const W normal = (x_i - mean) * rstd;
+          return rstd * (gamma_i * g_i - mean_g - normal * mean_gn);
         };
         if (add)
-          row_for(member, width, [&](std::size_t i) { out[i] = out[i] + value(i); });
+          row_apply(
+              member, width,
+              [&](std::size_t, T& dx_i, const T& g_i, const T& gamma_i, const T& x_i) {
+                dx_i = dx_i + value(g_i, gamma_i, x_i);
+              },
+              updates(out), g, weight, from);
         else
-          row_for(member, width, [&](std::size_t i) { out[i] = value(i); });
+          row_apply(
+              member, width,
+              [&](std::size_t, T& dx_i, const T& g_i, const T& gamma_i, const T& x_i) {
+                dx_i = value(g_i, gamma_i, x_i);
+              },
+              writes(out), g, weight, from);
       });
 }
 

@@ -6,35 +6,53 @@
 
 #include "core/error.hpp"
 #include "core/math.hpp"
+#include "core/packs.hpp"
 #include "core/precision.hpp"
 #include "optim/kinds.hpp"
 
 namespace shardmark {
 
-/// One step on one segment. The scalars are computed in double, then rounded to T.
-template <class T, class G>
+/// One step on one element. The scalars are computed in double, then rounded to T.
+template <class T>
 struct AdamwUpdate {
-  T* parameters;
-  const G* gradients;
-  T* exp_avg;
-  T* exp_avg_sq;
   T gradient_scale;
   T beta1, rest1;  ///< rest = 1 - beta
   T beta2, rest2;
   T eps;
   T root_correction2;  ///< sqrt(1 - beta2^t)
   T step_size;         ///< lr / (1 - beta1^t)
-  T keep;              ///< 1 - lr x weight decay, or 1
+  T keep;              ///< 1 - lr x weight decay where it applies
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::size_t i) const {
-    const T g = gradient_scale * static_cast<T>(gradients[i]);
-    const T m = beta1 * exp_avg[i] + rest1 * g;
-    const T v = beta2 * exp_avg_sq[i] + rest2 * (g * g);
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
-    parameters[i] = keep * parameters[i] - step_size * (m / (math::sqrt(v) / root_correction2 + eps));
+  KOKKOS_FORCEINLINE_FUNCTION void operator()(T& parameter, T gradient, T& exp_avg, T& exp_avg_sq,
+                                              T kept) const {
+    const T g = gradient_scale * gradient;
+    const T m = beta1 * exp_avg + rest1 * g;
+    const T v = beta2 * exp_avg_sq + rest2 * (g * g);
+    exp_avg = m;
+    exp_avg_sq = v;
+    parameter = kept * parameter - step_size * (m / (math::sqrt(v) / root_correction2 + eps));
   }
 };
+
+template <class M, class G>
+void update_shard(const Exec& exec, const FlatShard<M, G>& shard, const AdamwUpdate<M>& update) {
+  if (shard.chunks->count() == 0) return;
+  const auto chunks = shard.chunks->table();
+  M *parameters = shard.parameters.data(), *exp_avg = shard.state[0].data(),
+    *exp_avg_sq = shard.state[1].data();
+  const G* gradients = shard.gradients.data();
+  Kokkos::parallel_for(
+      "shardmark::adamw::update", shard.chunks->policy(exec), KOKKOS_LAMBDA(const RowMember& member) {
+        const Chunk& chunk = chunks(member.league_rank());
+        const std::size_t begin = chunk.offset;
+        const M kept = chunk.decay ? update.keep : M(1);
+        row_apply(
+            member, chunk.size,
+            [&](std::size_t, M& p, const G& g, M& m, M& v) { update(p, static_cast<M>(g), m, v, kept); },
+            updates(parameters + begin), reads(gradients + begin), updates(exp_avg + begin),
+            updates(exp_avg_sq + begin));
+      });
+}
 
 /// Adam with decoupled weight decay: I. Loshchilov and F. Hutter, "Decoupled weight decay regularization",
 /// ICLR 2019, with the decay times the learning rate as PyTorch has it.
@@ -48,23 +66,10 @@ class Adamw : public Optimizer<M, G> {
     const double beta1 = config_.beta1, beta2 = config_.beta2;
     const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
     const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
-    for (const Segment& segment : *shard.segments) {
-      const double decay = segment.decay ? learning_rate * config_.weight_decay : 0;
-      const AdamwUpdate<M, G> update{shard.parameters.data() + segment.offset,
-                                     shard.gradients.data() + segment.offset,
-                                     shard.state[0].data() + segment.offset,
-                                     shard.state[1].data() + segment.offset,
-                                     M(gradient_scale),
-                                     M(beta1),
-                                     M(1 - beta1),
-                                     M(beta2),
-                                     M(1 - beta2),
-                                     M(config_.eps),
-                                     M(std::sqrt(correction2)),
-                                     M(learning_rate / correction1),
-                                     M(1 - decay)};
-      Kokkos::parallel_for("shardmark::adamw::update", segment_policy(exec, segment), update);
-    }
+    update_shard(exec, shard,
+                 AdamwUpdate<M>{M(gradient_scale), M(beta1), M(1 - beta1), M(beta2), M(1 - beta2),
+                                M(config_.eps), M(std::sqrt(correction2)), M(learning_rate / correction1),
+                                M(1 - learning_rate * config_.weight_decay)});
   }
 
  private:

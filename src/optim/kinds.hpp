@@ -14,9 +14,4 @@ std::unique_ptr<Optimizer<M, G>> make_adamw(const OptimizerConfig& config);
 template <class M, class G>
 std::unique_ptr<Optimizer<M, G>> make_sgd(const OptimizerConfig& config);
 
-/// The elements of a segment, counted in 64 bits on devices too.
-inline auto segment_policy(const Exec& exec, const Segment& segment) {
-  return Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::size_t>>(exec, 0, segment.size());
-}
-
 }  // namespace shardmark

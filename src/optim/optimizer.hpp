@@ -8,22 +8,23 @@
 #include <string>
 #include <vector>
 
-#include "core/shard_layout.hpp"
+#include "core/chunks.hpp"
 #include "core/types.hpp"
 
 namespace shardmark {
 
-/// One rank's slice of one unit: all that an optimizer sees. Lengths are equal; segments leave out the
-/// padding. M: master weights and optimizer state, G: gradients.
+/// One rank's slice of one unit: all that an optimizer sees. Lengths are equal; the chunks of its segments
+/// leave out the padding. M: master weights and optimizer state, G: gradients.
 template <class M, class G = M>
 struct FlatShard {
   Vector<M> parameters;
   Vector<const G> gradients;
   std::vector<Vector<M>> state;  ///< in the order of state_names()
-  const std::vector<Segment>* segments;
+  const Chunks* chunks;
 };
 
-/// Updates flat shards. It keeps nothing itself: the state comes with the shard, zero before the first step.
+/// Updates flat shards, one launch each. It keeps nothing itself: the state comes with the shard, zero before
+/// the first step.
 template <class M, class G = M>
 class Optimizer {
  public:

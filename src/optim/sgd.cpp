@@ -3,29 +3,45 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/packs.hpp"
 #include "core/precision.hpp"
 #include "optim/kinds.hpp"
 
 namespace shardmark {
 
-/// One step on one segment. The scalars are computed in double, then rounded to T.
-template <class T, class G>
+/// One step on one element. The scalars are computed in double, then rounded to T.
+template <class T>
 struct SgdUpdate {
-  T* parameters;
-  const G* gradients;
-  T* momentum;
   T gradient_scale;
-  T weight_decay;
+  T weight_decay;  ///< where it applies
   T momentum_factor;
   T learning_rate;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::size_t i) const {
-    const T g = gradient_scale * static_cast<T>(gradients[i]) + weight_decay * parameters[i];
-    const T m = momentum_factor * momentum[i] + g;
-    momentum[i] = m;
-    parameters[i] -= learning_rate * m;
+  KOKKOS_FORCEINLINE_FUNCTION void operator()(T& parameter, T gradient, T& momentum, T decay) const {
+    const T g = gradient_scale * gradient + decay * parameter;
+    const T m = momentum_factor * momentum + g;
+    momentum = m;
+    parameter -= learning_rate * m;
   }
 };
+
+template <class M, class G>
+void update_shard(const Exec& exec, const FlatShard<M, G>& shard, const SgdUpdate<M>& update) {
+  if (shard.chunks->count() == 0) return;
+  const auto chunks = shard.chunks->table();
+  M *parameters = shard.parameters.data(), *momentum = shard.state[0].data();
+  const G* gradients = shard.gradients.data();
+  Kokkos::parallel_for(
+      "shardmark::sgd::update", shard.chunks->policy(exec), KOKKOS_LAMBDA(const RowMember& member) {
+        const Chunk& chunk = chunks(member.league_rank());
+        const std::size_t begin = chunk.offset;
+        const M decay = chunk.decay ? update.weight_decay : M(0);
+        row_apply(
+            member, chunk.size,
+            [&](std::size_t, M& p, const G& g, M& m) { update(p, static_cast<M>(g), m, decay); },
+            updates(parameters + begin), reads(gradients + begin), updates(momentum + begin));
+      });
+}
 
 /// Stochastic gradient descent with heavy-ball momentum (Polyak 1964) in PyTorch's form: the momentum sums
 /// gradients, and the learning rate multiplies the sum. Weight decay is added to the gradient, after
@@ -37,16 +53,9 @@ class Sgd : public Optimizer<M, G> {
 
   void step(const Exec& exec, const FlatShard<M, G>& shard, double learning_rate, double gradient_scale,
             std::uint64_t) const override {
-    for (const Segment& segment : *shard.segments) {
-      const SgdUpdate<M, G> update{shard.parameters.data() + segment.offset,
-                                   shard.gradients.data() + segment.offset,
-                                   shard.state[0].data() + segment.offset,
-                                   M(gradient_scale),
-                                   M(segment.decay ? config_.weight_decay : 0),
-                                   M(config_.momentum),
-                                   M(learning_rate)};
-      Kokkos::parallel_for("shardmark::sgd::update", segment_policy(exec, segment), update);
-    }
+    update_shard(
+        exec, shard,
+        SgdUpdate<M>{M(gradient_scale), M(config_.weight_decay), M(config_.momentum), M(learning_rate)});
   }
 
  private:

@@ -3,6 +3,7 @@
 #include "sharding/flat_kernels.hpp"
 
 #include "core/fingerprint.hpp"
+#include "core/packs.hpp"
 #include "core/rng.hpp"
 #include "core/small_float.hpp"
 
@@ -21,6 +22,18 @@ void fill(const Exec& exec, double value, const Vector<T>& data) {
   Kokkos::parallel_for(
       "shardmark::flat_kernels::fill", over(exec, data.extent(0)),
       KOKKOS_LAMBDA(const std::size_t i) { data(i) = converted; });
+}
+
+template <class T>
+void zero(const Exec& exec, const Chunks& chunks, const Vector<T>& data) {
+  if (chunks.count() == 0) return;
+  const auto table = chunks.table();
+  Kokkos::parallel_for(
+      "shardmark::flat_kernels::zero", chunks.policy(exec), KOKKOS_LAMBDA(const RowMember& member) {
+        const Chunk& chunk = table(member.league_rank());
+        row_apply(
+            member, chunk.size, [](std::size_t, T& x) { x = T(0); }, writes(data.data() + chunk.offset));
+      });
 }
 
 template <class From, class To>
@@ -77,8 +90,9 @@ SHARDMARK_INSTANTIATE(float)
 SHARDMARK_INSTANTIATE(double)
 #undef SHARDMARK_INSTANTIATE
 
-#define SHARDMARK_INSTANTIATE(T)                             \
-  template void fill(const Exec&, double, const Vector<T>&); \
+#define SHARDMARK_INSTANTIATE(T)                                    \
+  template void fill(const Exec&, double, const Vector<T>&);        \
+  template void zero(const Exec&, const Chunks&, const Vector<T>&); \
   template void add(const Exec&, const Vector<T>&, const Vector<T>&);
 SHARDMARK_INSTANTIATE(float)
 SHARDMARK_INSTANTIATE(double)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/chunks.hpp"
 #include "core/parameter.hpp"
 #include "core/shard_layout.hpp"
 #include "core/types.hpp"
@@ -14,6 +15,10 @@ namespace shardmark {
 
 template <class T>
 void fill(const Exec& exec, double value, const Vector<T>& data);
+
+/// Zeros in the chunks, in one launch.
+template <class T>
+void zero(const Exec& exec, const Chunks& chunks, const Vector<T>& data);
 
 /// Casts where the types differ: to nearest, ties to even.
 template <class From, class To>

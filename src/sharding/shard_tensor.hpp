@@ -6,17 +6,21 @@
 #include <memory>
 #include <string>
 
+#include "core/instances.hpp"
 #include "core/types.hpp"
 #include "sharding/slot_pool.hpp"
 #include "sharding/strategy.hpp"
 
 namespace shardmark {
 
-/// [Note: Offload] A tensor as long as a shard either stays in device memory or has its home in host memory
-/// and visits the device: bring() gives the device's copy, take_home() ends the visit with what the device
-/// changed, dismiss() without. Visitors take turns in staging slots, one unit at a time. Copies are in the
-/// order of `exec`: who touches home() on the host fences it first. On host builds the two memories are two
-/// pools of the same kind, and every byte is moved all the same.
+/// [Note: Offload] A tensor as long as a shard either stays in device memory or has its home in pinned host
+/// memory and visits the device: fetch() starts the way there, bring() gives the device's copy, take_home()
+/// ends the visit with what the device changed, dismiss() without. Visitors have staging slots, those of two
+/// units at a time: while one is at work the next one arrives and the one before goes home. All copies are on
+/// an instance of their own, beside compute, and only events tie the two: a copy begins after what was
+/// launched on `exec` before, and bring() makes `exec` wait for it. Who touches home() on the host fences
+/// that instance first. On host builds the two memories are two pools of the same kind, and every byte is
+/// moved all the same.
 
 /// What offloading moved.
 struct Transfers {
@@ -25,17 +29,18 @@ struct Transfers {
   double seconds = 0;  ///< on devices, those of starting the copies
 };
 
-/// The slots and the account that the offloaded tensors of a run share.
+/// What the offloaded tensors of a run share.
 template <class M>
 struct OffloadArea {
+  Exec copies;  ///< the instance of all copies
   SlotPool<M> staging;
-  Transfers transfers;
+  Transfers transfers = {};
 };
 
-/// Visitors at a time: the optimizer state of a unit, and its masters where they are offloaded.
+/// Slots for the optimizer state of two units, and for their masters where they are offloaded.
 inline std::size_t staging_slots(Offload offload, std::size_t states) {
   if (offload == Offload::none) return 0;
-  return states + (offload == Offload::all ? 1 : 0);
+  return 2 * (states + (offload == Offload::all ? 1 : 0));
 }
 
 template <class M>
@@ -56,22 +61,34 @@ class ShardTensor {
   bool offloaded() const { return area_ != nullptr; }
   std::size_t size() const { return offloaded() ? home_.extent(0) : device_.extent(0); }
 
-  /// The tensor in device memory, valid until take_home() or dismiss().
-  Vector<M> bring(const Exec& exec) {
-    if (!offloaded()) return device_;
+  /// Starts a visit; bring() does too where it was not started.
+  void fetch(const Exec& exec) {
+    if (!offloaded() || visits_) return;
+    visits_ = true;
     device_ = area_->staging.acquire(size());
     move(exec, device_, home_, area_->transfers.to_device);
+    arrived_.record(area_->copies);
+  }
+  /// The tensor in device memory for what is launched on `exec`, valid until take_home() or dismiss().
+  Vector<M> bring(const Exec& exec) {
+    fetch(exec);
+    arrived_.hold(exec);
     return device_;
   }
   void take_home(const Exec& exec) {
     if (!offloaded()) return;
     move(exec, home_, device_, area_->transfers.to_host);
-    area_->staging.release(device_);
+    dismiss();
   }
   void dismiss() {
-    if (offloaded()) area_->staging.release(device_);
+    if (!offloaded()) return;
+    area_->staging.release(device_);
+    visits_ = false;
   }
 
+  /// The instance that copy_to() and fetch() are in the order of: that of copies, or `exec` where there are
+  /// none.
+  const Exec& arrives_on(const Exec& exec) const { return offloaded() ? area_->copies : exec; }
   /// Copies the tensor to device memory elsewhere, without a visit.
   void copy_to(const Exec& exec, const Vector<M>& to) {
     if (offloaded())
@@ -82,7 +99,7 @@ class ShardTensor {
 
   /// Where the host may read and write the tensor: its home; else empty, for the caller to mirror device().
   const HostVector<M>& home() const { return home_; }
-  /// The tensor where it is not offloaded.
+  /// The tensor where it is not offloaded, and where it visits.
   const Vector<M>& device() const { return device_; }
 
  private:
@@ -94,9 +111,10 @@ class ShardTensor {
   template <class To, class From>
   void move(const Exec& exec, const To& to, const From& from, std::uint64_t& bytes) {
     const auto start = std::chrono::steady_clock::now();
-    Kokkos::deep_copy(exec, to, from);
+    begin_after(area_->copies, exec);
+    Kokkos::deep_copy(area_->copies, to, from);
     if (exec_is_host)
-      fence(exec, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
+      fence(area_->copies, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
     area_->transfers.seconds +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     bytes += size() * sizeof(M);
@@ -106,6 +124,8 @@ class ShardTensor {
   std::shared_ptr<OffloadArea<M>> area_;
   Vector<M> device_;
   HostVector<M> home_;
+  Event arrived_;
+  bool visits_ = false;
 };
 
 }  // namespace shardmark

@@ -12,6 +12,23 @@
 namespace shardmark {
 
 namespace {
+
+/// What no layer writes of a unit's gradients, padding included.
+std::vector<Segment> unwritten_gradients(const std::vector<Parameter>& parameters, const UnitLayout& layout) {
+  std::vector<Segment> gaps;
+  std::size_t begin = 0;
+  const auto add_gap = [&](std::size_t end) {
+    if (begin < end) gaps.push_back({gaps.size(), 0, end - begin, begin, false});
+  };
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].gradient_written) continue;
+    add_gap(layout.offsets[i]);
+    begin = layout.offsets[i] + parameters[i].size();
+  }
+  add_gap(layout.total);
+  return gaps;
+}
+
 void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(std::string("sharded unit: ") + what);
 }
@@ -34,6 +51,8 @@ ShardedUnit<T, G>::ShardedUnit(const std::vector<Parameter>& parameters, const S
       pools_(std::move(pools)),
       layout_(make_unit_layout(parameters, mesh_.shard_size)),
       segments_(make_segments(parameters, layout_, mesh_.shard)),
+      chunks_(segments_),
+      unwritten_(unwritten_gradients(parameters, layout_)),
       poison_padding_(context.poison_padding) {
   constexpr bool cast = !std::is_same_v<T, M>;
   const Residence where =
@@ -83,24 +102,28 @@ template <class T, class G>
 void ShardedUnit<T, G>::start_unshard(const Exec& exec) {
   require(parameter_state_ == ParameterState::sharded, "unshard of a unit that is not sharded");
   if (parameter_home_ == ParameterHome::slot) whole_parameters_ = pools_.parameters->acquire(layout_.total);
+  // Offloaded masters come, and are gathered, beside compute.
+  const Exec& beside = masters_->arrives_on(exec);
   // In common memory the last copy is still there, and others may be reading it.
   if (copies_ && (masters_changed_ || parameter_home_ != ParameterHome::common)) {
     if constexpr (std::is_same_v<T, M>) {
       masters_->copy_to(exec, own_slice(whole_parameters_));
     } else {
-      copy(exec, masters_->bring(exec), own_slice(whole_parameters_));
+      masters_->fetch(exec);
+      copy(beside, masters_->device(), own_slice(whole_parameters_));
       masters_->dismiss();
     }
   }
   masters_changed_ = false;
-  gathering_ = mesh_.shard_group->start_all_gather(exec, whole_parameters_);
+  gathering_ = mesh_.shard_group->start_all_gather(beside, whole_parameters_);
   parameter_state_ = ParameterState::unsharding;
 }
 
 template <class T, class G>
-void ShardedUnit<T, G>::wait_unsharded() {
+void ShardedUnit<T, G>::wait_unsharded(const Exec& exec) {
   require(parameter_state_ == ParameterState::unsharding, "wait for an unshard that was not started");
   gathering_.wait();
+  if (masters_->offloaded()) begin_after(exec, masters_->arrives_on(exec));
   parameter_state_ = ParameterState::unsharded;
 }
 
@@ -115,13 +138,10 @@ template <class T, class G>
 void ShardedUnit<T, G>::open_gradients(const Exec& exec, bool all) {
   require(gradient_state_ == GradientState::none, "open gradients that are in use");
   if (!gradients_whole_) whole_gradients_ = pools_.gradients->acquire(layout_.total);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < specs_.size() && !all; ++i) {
-    if (!specs_[i].gradient_written) continue;
-    fill(exec, 0.0, slice(whole_gradients_, begin, layout_.offsets[i]));
-    begin = layout_.offsets[i] + specs_[i].size();
-  }
-  fill(exec, 0.0, slice(whole_gradients_, begin, layout_.total));
+  if (all)
+    fill(exec, 0.0, whole_gradients_);
+  else
+    zero(exec, unwritten_, whole_gradients_);
   if (poison_padding_)
     for (const auto& [begin, end] : padding_of(specs_, layout_))
       fill(exec, std::numeric_limits<double>::quiet_NaN(), slice(whole_gradients_, begin, end));
@@ -165,8 +185,8 @@ void ShardedUnit<T, G>::wait_all_reduced() {
 }
 
 template <class T, class G>
-void ShardedUnit<T, G>::abandon() {
-  if (parameter_state_ == ParameterState::unsharding) wait_unsharded();
+void ShardedUnit<T, G>::abandon(const Exec& exec) {
+  if (parameter_state_ == ParameterState::unsharding) wait_unsharded(exec);
   const bool always_unsharded = mesh_.shard_size == 1 && !copies_;
   if (parameter_state_ == ParameterState::unsharded && !always_unsharded) reshard();
   const bool replicas_sum = all_reducing_.active();

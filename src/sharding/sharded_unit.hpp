@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/mesh.hpp"
+#include "core/chunks.hpp"
 #include "core/precision.hpp"
 #include "core/shard_layout.hpp"
 #include "core/unit_tensors.hpp"
@@ -70,7 +71,7 @@ class ShardedUnit {
   void initialize(const Exec& exec, std::uint64_t seed);
 
   void start_unshard(const Exec& exec);
-  void wait_unsharded();
+  void wait_unsharded(const Exec& exec);
   void reshard();
 
   /// Zeros the gradients, but for those that the model writes (Parameter::gradient_written) unless `all`.
@@ -82,7 +83,7 @@ class ShardedUnit {
 
   /// Breaks a step off: waits for what is in flight and gives all buffers up. The masters are as they were.
   /// Every rank does so after the same verb.
-  void abandon();
+  void abandon(const Exec& exec);
 
   /// Whole tensors from parameter `first` on; valid while unsharded, and while gradients are open.
   UnitTensors<const T> parameters(std::size_t first = 0) const;
@@ -99,6 +100,7 @@ class ShardedUnit {
   const ShardTensor<M>& masters() const { return *masters_; }
   const Vector<G>& gradient_shard() const { return gradient_shard_; }
   const std::vector<Segment>& segments() const { return segments_; }
+  const Chunks& chunks() const { return chunks_; }
   const std::vector<Parameter>& specs() const { return specs_; }
   const UnitLayout& layout() const { return layout_; }
 
@@ -119,6 +121,8 @@ class ShardedUnit {
   UnitPools<T, G> pools_;
   UnitLayout layout_;
   std::vector<Segment> segments_;
+  Chunks chunks_;     ///< of the segments
+  Chunks unwritten_;  ///< of whole gradients, what the model does not write
   ParameterHome parameter_home_;
   bool gradients_whole_;  ///< for good
   bool poison_padding_;

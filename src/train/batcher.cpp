@@ -19,18 +19,20 @@ Batcher<T>::Batcher(const Dataset& dataset, const SampleShape& shape, std::size_
       responses_(dataset.has_tokens() ? 0 : shape.responses),
       token_memory_(allocate<std::int32_t>("shardmark::batcher::tokens", micro_batch * tokens_)),
       array_memory_(allocate<T>("shardmark::batcher::arrays", micro_batch * (features_ + responses_))),
-      host_tokens_(Kokkos::create_mirror_view(token_memory_)),
-      host_arrays_(Kokkos::create_mirror_view(array_memory_)),
+      host_tokens_(mirror_of(token_memory_)),
+      host_arrays_(mirror_of(array_memory_)),
       sample_(features_ + responses_) {}
 
 template <class T>
 Batch<T> Batcher<T>::load(const Exec& exec, Split split, std::uint64_t first, std::size_t count) {
   Batch<T> batch;
   batch.samples = count;
+  copied_.wait("shardmark::batcher::load: the host fills the buffer again");
   if (tokens_ > 0) {
     for (std::size_t b = 0; b < count; ++b)
       dataset_.tokens(split, first + b, host_tokens_.data() + b * tokens_);
     Kokkos::deep_copy(exec, token_memory_, host_tokens_);
+    copied_.record(exec);
     batch.tokens = Matrix<const std::int32_t>(token_memory_.data(), count, tokens_);
     return batch;
   }
@@ -43,6 +45,7 @@ Batch<T> Batcher<T>::load(const Exec& exec, Split split, std::uint64_t first, st
       host_arrays_(responses_begin + b * responses_ + i) = static_cast<T>(sample_[features_ + i]);
   }
   Kokkos::deep_copy(exec, array_memory_, host_arrays_);
+  copied_.record(exec);
   batch.features = Matrix<const T>(array_memory_.data(), count, features_);
   batch.responses = Matrix<const T>(array_memory_.data() + responses_begin, count, responses_);
   return batch;

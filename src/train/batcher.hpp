@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/instances.hpp"
 #include "data/dataset.hpp"
 #include "model/model.hpp"
 
@@ -17,9 +18,8 @@ struct SampleRange {
 };
 SampleRange share_of(const SampleRange& all, int rank, int ranks);
 
-/// Copies samples from a dataset into the device memory of one micro-batch. Buffers are made once. Those on
-/// the host are not pinned, so that a copy to a device has left them when it was started: they are filled
-/// again without a fence.
+/// Copies samples from a dataset into the device memory of one micro-batch. Buffers are made once; before
+/// those on the host are filled again, the host waits until the copies before have left them.
 template <class T>
 class Batcher {
  public:
@@ -36,6 +36,7 @@ class Batcher {
   OwnedVector<T> array_memory_;
   HostMirror<std::int32_t> host_tokens_;
   HostMirror<T> host_arrays_;
+  Event copied_;
   std::vector<double> sample_;
 };
 

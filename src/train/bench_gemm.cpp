@@ -128,7 +128,7 @@ ExitCode bench_gemm(const BenchGemmOptions& options) {
   const auto world = make_world_communicator("mpi");
   Deck deck = read_deck(*world, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
-  choose_gemm(config.precision.param, config.precision.gemm);
+  choose_gemm(config.precision.param, config.precision.gemm, config.precision.tf32);
   const std::size_t products = product_shapes(config.model, config.activations()).size();
   std::size_t done = 0;
   const auto rates = measure_products(config, *world, options.repeats, [&](const ProductRate& rate) {

@@ -110,7 +110,7 @@ ExitCode bench_step(const BenchStepOptions& options) {
   CommOptions comm = config.comm;
   comm.progress = resolve_progress(config.comm_progress, *bootstrap);
   const auto world = make_world_communicator(config.comm_backend, comm);
-  choose_gemm(config.precision.param, config.precision.gemm);
+  choose_gemm(config.precision.param, config.precision.gemm, config.precision.tf32);
 
   const int shard_size = config.parallel.shard_size_for(world->size());
   require_memory(*world, predict_memory(config, make_plan(config, world->size(), shard_size)));

@@ -131,7 +131,7 @@ ExitCode bench_strategies(const BenchStrategiesOptions& options) {
   }
   const RunConfig& first = configs.front();
   const auto world = make_world_communicator(first.comm_backend);
-  choose_gemm(first.precision.param, first.precision.gemm);
+  choose_gemm(first.precision.param, first.precision.gemm, first.precision.tf32);
   const auto dataset = make_dataset(first.data, sample_shape(first.model), first.train.seed);
   with_precision(first.precision, [&]<class T, class G>() {
     for (int round = 0; round < options.rounds; ++round)

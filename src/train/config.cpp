@@ -35,6 +35,7 @@ PrecisionConfig read_precision(Deck& deck) {
   const std::string param = deck.choice("precision.param", "fp32", {"fp32", "fp64", "bf16", "fp16"});
   const std::string reduce = deck.choice("precision.reduce", "auto", {"auto", "fp32", "fp64", "bf16"});
   precision.gemm = deck.choice("precision.gemm", "auto", {"auto", "native", "emulated"});
+  precision.tf32 = deck.boolean("precision.tf32", false);
   precision.loss_scale = deck.real("precision.loss_scale", 65536, 1, LossScale::largest);
   precision.loss_scale_growth = deck.count("precision.loss_scale_growth", 2000, 1);
 

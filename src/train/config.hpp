@@ -23,6 +23,7 @@ struct PrecisionConfig {
   Dtype reduce = Dtype::fp32;           ///< gradients and their reduction: that of the masters, or bf16
   Dtype master = Dtype::fp32;           ///< master weights, optimizer state, norms: fp64 with fp64, else fp32
   std::string gemm;                     ///< "auto", "native" or "emulated"
+  bool tf32 = false;                    ///< fp32 products may round what they read to TF32
   double loss_scale = 0;                ///< fp16: first factor of the loss
   std::uint64_t loss_scale_growth = 0;  ///< fp16: steps without overflow after which the factor doubles
 };

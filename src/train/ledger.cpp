@@ -18,6 +18,7 @@ namespace tools = Kokkos::Tools::Experimental;
 // The callbacks are plain functions, so what they write to has to be reachable from everywhere.
 struct Books {
   MemoryBytes current = {}, peak = {};
+  PlaceBytes current_by_place = {}, peak_by_place = {};
   tools::EventSet before;  ///< callbacks of the user's tool
 };
 Books* books = nullptr;
@@ -49,14 +50,19 @@ void on_allocate(Kokkos_Profiling_SpaceHandle space, const char* label, const vo
   const auto i = static_cast<std::size_t>(MemoryLedger::class_of(label));
   books->current[i] += bytes;
   books->peak[i] = std::max(books->peak[i], books->current[i]);
+  const auto place = static_cast<std::size_t>(MemoryLedger::place_of(space.name));
+  books->current_by_place[place] += bytes;
+  books->peak_by_place[place] = std::max(books->peak_by_place[place], books->current_by_place[place]);
   if (books->before.allocate_data != nullptr) books->before.allocate_data(space, label, pointer, bytes);
 }
 
 void on_deallocate(Kokkos_Profiling_SpaceHandle space, const char* label, const void* pointer,
                    std::uint64_t bytes) {
   const auto i = static_cast<std::size_t>(MemoryLedger::class_of(label));
-  books->current[i] -=
-      std::min(bytes, books->current[i]);  // memory from before the ledger may go while it watches
+  const auto place = static_cast<std::size_t>(MemoryLedger::place_of(space.name));
+  // Memory from before the ledger may go while it watches.
+  books->current[i] -= std::min(bytes, books->current[i]);
+  books->current_by_place[place] -= std::min(bytes, books->current_by_place[place]);
   if (books->before.deallocate_data != nullptr) books->before.deallocate_data(space, label, pointer, bytes);
 }
 
@@ -66,6 +72,13 @@ MemoryClass MemoryLedger::class_of(const std::string& label) {
   for (const auto& [part, memory_class] : label_classes)
     if (label.find(part) != std::string::npos) return memory_class;
   return MemoryClass::other;
+}
+
+MemoryPlace MemoryLedger::place_of(const std::string& space) {
+  if (space == "Host") return MemoryPlace::host;
+  const bool pinned =
+      space.find("HostPinned") != std::string::npos || space.find("HostUSM") != std::string::npos;
+  return pinned ? MemoryPlace::pinned : MemoryPlace::device;
 }
 
 MemoryLedger::MemoryLedger() {
@@ -87,6 +100,10 @@ MemoryBytes MemoryLedger::current() const {
 }
 MemoryBytes MemoryLedger::peak() const {
   return books->peak;
+}
+
+PlaceBytes MemoryLedger::peak_by_place() const {
+  return books->peak_by_place;
 }
 
 TrafficByKind measured_traffic(const Mesh& mesh) {
@@ -111,12 +128,6 @@ std::uint64_t peak_resident_bytes() {
     if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
   }
   return 0;
-}
-
-std::uint64_t sum_of(const MemoryBytes& bytes) {
-  std::uint64_t sum = 0;
-  for (std::uint64_t part : bytes) sum += part;
-  return sum;
 }
 
 namespace {

@@ -45,6 +45,11 @@ inline constexpr std::array model_state_classes = {MemoryClass::parameters, Memo
                                                    MemoryClass::gradients, MemoryClass::optimizer,
                                                    MemoryClass::offloaded};
 
+/// Where memory is. On host builds all is in host memory.
+enum class MemoryPlace { device, pinned, host };
+inline constexpr std::array memory_place_names = {"device", "pinned", "host"};
+using PlaceBytes = std::array<std::uint64_t, memory_place_names.size()>;
+
 using MemoryBytes = std::array<std::uint64_t, memory_class_names.size()>;
 
 /// Watches every Kokkos allocation of this process while it lives, sorted by label. One at a time; callbacks
@@ -58,15 +63,23 @@ class MemoryLedger {
 
   MemoryBytes current() const;
   MemoryBytes peak() const;
+  PlaceBytes peak_by_place() const;
 
   static MemoryClass class_of(const std::string& label);
+  /// By the name of a Kokkos memory space.
+  static MemoryPlace place_of(const std::string& space);
 };
 
 /// The traffic of both groups so far, and its time.
 TrafficByKind measured_traffic(const Mesh& mesh);
 TimeByKind measured_times(const Mesh& mesh);
 
-std::uint64_t sum_of(const MemoryBytes& bytes);
+template <std::size_t N>
+std::uint64_t sum_of(const std::array<std::uint64_t, N>& bytes) {
+  std::uint64_t sum = 0;
+  for (std::uint64_t part : bytes) sum += part;
+  return sum;
+}
 
 /// Bytes of host memory that this process may still take: MemAvailable, or what the cgroup's limit leaves
 /// where that is less; 0 where the system does not tell.

@@ -135,10 +135,11 @@ MemoryBytes predict_memory(const RunConfig& config, const Plan& plan) {
   const ActivationBytes model = activation_bytes(config.model, config.activations(), param, master);
   add(MemoryClass::activations, model.activations);
   add(MemoryClass::logits, model.logits);
-  if (config.checkpoint.async) {
-    add(MemoryClass::checkpoint, snapshot_elements(config, plan) * master);
-    if (!exec_is_host && offload != Offload::all) add(MemoryClass::checkpoint, sliced * master);
-    if (!exec_is_host && offload == Offload::none) add(MemoryClass::checkpoint, states * sliced * master);
+  if (config.checkpoint.async) add(MemoryClass::checkpoint, snapshot_elements(config, plan) * master);
+  const bool saves = config.checkpoint.async || config.checkpoint.at_start || config.checkpoint.every > 0;
+  if (!exec_is_host && saves) {  // mirrors of what is not in host memory
+    if (offload != Offload::all) add(MemoryClass::checkpoint, sliced * master);
+    if (offload == Offload::none) add(MemoryClass::checkpoint, states * sliced * master);
   }
   return bytes;
 }

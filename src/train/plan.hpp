@@ -37,7 +37,9 @@ std::size_t micro_batches_for(std::uint64_t samples, int ranks, std::size_t micr
 /// Elements of host memory for a copy of all that one rank saves and that its host holds no other copy of.
 std::size_t snapshot_elements(const RunConfig& config, const Plan& plan);
 
-/// Bytes that one rank allocates, by class. Copies for saving are those of checkpoint.async.
+/// Bytes that one rank allocates, by class. Copies for saving are those of checkpoint.async, and on devices
+/// those of any deck that saves, in pinned
+/// host memory.
 MemoryBytes predict_memory(const RunConfig& config, const Plan& plan);
 
 /// What one training step puts through each collective of the shard group and the replica group together.

@@ -29,6 +29,12 @@ Json to_json(const MemoryBytes& bytes) {
   return object;
 }
 
+Json to_json(const PlaceBytes& bytes) {
+  Json object;
+  for (std::size_t i = 0; i < bytes.size(); ++i) object[memory_place_names[i]] = bytes[i];
+  return object;
+}
+
 Json to_json(const TrafficByKind& traffic) {
   Json object;
   for (std::size_t i = 0; i < traffic.size(); ++i)
@@ -52,6 +58,11 @@ void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficB
     record.traffic_predicted[i].calls += passes * predicted[i].calls;
     record.traffic_predicted[i].bytes += passes * predicted[i].bytes;
   }
+}
+
+void book_memory(RunRecord& record, const MemoryLedger& ledger) {
+  record.memory_measured = ledger.peak();
+  record.memory_by_place = ledger.peak_by_place();
 }
 
 void book_times(RunRecord& record, const TimeByKind& before, const TimeByKind& after) {
@@ -118,7 +129,8 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
                          {"reduce", name_of(config.precision.reduce)},
                          {"master", name_of(config.precision.master)},
                          {"loss_scale", record.loss_scale},
-                         {"gemm", record.gemm}};
+                         {"gemm", record.gemm},
+                         {"tf32", config.precision.tf32}};
   report["data"] = record.data;
   report["parameters"] = record.parameters;
   report["first_step"] = record.first_step;
@@ -136,6 +148,7 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   report["gemm_share_of_step"] = number_or_null(record.gemm_share);
   report["memory_rank0_bytes"] = {{"predicted", to_json(record.memory_predicted)},
                                   {"measured_peak", to_json(record.memory_measured)},
+                                  {"measured_peak_by_place", to_json(record.memory_by_place)},
                                   {"resident_peak", record.peak_resident}};
   report["traffic_rank0"] = {{"predicted", to_json(record.traffic_predicted)},
                              {"measured", to_json(record.traffic_measured)}};

@@ -31,6 +31,7 @@ struct RunRecord {
   std::string gemm;  ///< what multiplies matrices
   std::size_t units = 0;
   MemoryBytes memory_predicted = {}, memory_measured = {};  ///< of this rank
+  PlaceBytes memory_by_place = {};                          ///< measured
   Transfers transfers;                                      ///< of offloading, this rank
   std::uint64_t peak_resident = 0;
   TrafficByKind traffic_predicted = {}, traffic_measured = {};  ///< a step's x steps
@@ -60,6 +61,8 @@ struct RunRecord {
 };
 
 /// Adds the traffic of a step that is done; `predicted` is that of one pass over the global batch.
+/// What this rank took until now.
+void book_memory(RunRecord& record, const MemoryLedger& ledger);
 void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,
                   const TrafficByKind& predicted, std::uint64_t passes);
 

@@ -317,7 +317,7 @@ class Run {
     note_save(saver_->wait());
     const bool stopped = !record_.stopped_by.empty();
     record_.steps = trainer_->steps_done();
-    record_.memory_measured = ledger_.peak();
+    book_memory(record_, ledger_);
     record_.transfers = trainer_->transfers();
     record_.loss_scale = trainer_->loss_scale().factor();
     record_.skipped_steps = trainer_->position().skipped_steps;
@@ -386,7 +386,7 @@ ExitCode run_training(const RunOptions& options) {
     const auto world = make_world_communicator(config.comm_backend, comm);
     if (!config.comm_share_device)
       require_own_devices(*world, "comm.share_device = true allows that, with comm.backend = \"mpi\"");
-    choose_gemm(config.precision.param, config.precision.gemm);
+    choose_gemm(config.precision.param, config.precision.gemm, config.precision.tf32);
     return with_precision(config.precision, [&]<class T, class G>() {
       return Run<T, G>(deck, config, *world, comm.progress, options, stop)();
     });

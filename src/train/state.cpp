@@ -12,10 +12,10 @@ TrainerState<T, G>::TrainerState(Trainer<T, G>& trainer, const Mesh& mesh, bool 
       replica_(mesh.replica),
       replicas_(mesh.replicas),
       groups_{"model"},
-      snapshot_(keeps_snapshot ? HostMirror<M>(Kokkos::view_alloc("shardmark::state::snapshot",
-                                                                  Kokkos::WithoutInitializing),
-                                               snapshot_elements(trainer.config(), trainer.plan()))
-                               : HostMirror<M>()) {
+      snapshot_(keeps_snapshot
+                    ? Snapshot(Kokkos::view_alloc("shardmark::state::snapshot", Kokkos::WithoutInitializing),
+                               snapshot_elements(trainer.config(), trainer.plan()))
+                    : Snapshot()) {
   memory_.emplace_back();
   for (auto& unit : trainer.units()) memory_.back().push_back(memory_of(unit.masters()));
   for (const auto& state : trainer.optimizer_state()) {
@@ -31,17 +31,28 @@ typename TrainerState<T, G>::Memory TrainerState<T, G>::memory_of(const ShardTen
   if constexpr (exec_is_host) {
     return {tensor.device(), HostMirror<M>(), tensor.device().data()};
   } else {
-    const HostMirror<M> mirror("shardmark::state::mirror", tensor.size());
-    return {tensor.device(), mirror, mirror.data()};
+    return {tensor.device(), HostMirror<M>(), nullptr};
+  }
+}
+
+template <class T, class G>
+void TrainerState<T, G>::make_mirrors() {
+  for (auto& group : memory_) {
+    for (auto& memory : group) {
+      if (memory.host != nullptr || memory.device.extent(0) == 0) continue;
+      memory.mirror = HostMirror<M>("shardmark::state::mirror", memory.device.extent(0));
+      memory.host = memory.mirror.data();
+    }
   }
 }
 
 template <class T, class G>
 void TrainerState<T, G>::copy_to_host() {
+  make_mirrors();
   for (auto& group : memory_)
     for (auto& memory : group)
       if (memory.mirror.extent(0) != 0) Kokkos::deep_copy(trainer_.exec(), memory.mirror, memory.device);
-  fence(trainer_.exec(), "shardmark::state::copy_to_host: the host reads the copies");
+  trainer_.settle("shardmark::state::copy_to_host: the host reads the copies");
 }
 
 template <class T, class G>
@@ -116,8 +127,8 @@ void TrainerState<T, G>::move_to_snapshot(std::vector<checkpoint::Piece>& own) {
 
 template <class T, class G>
 checkpoint::Contents TrainerState<T, G>::contents_to_load() {
-  fence(trainer_.exec(),
-        "shardmark::state::contents_to_load: nothing else is on its way to where the host writes");
+  trainer_.settle("shardmark::state::contents_to_load: nothing else is on its way to where the host writes");
+  make_mirrors();
   for (auto& unit : trainer_.units()) unit.masters();  // are about to change
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(false);

@@ -38,11 +38,14 @@ class TrainerState {
 
  private:
   struct Memory {
-    Vector<M> device;  ///< empty where the tensor's home is host memory
-    HostMirror<M> mirror;
-    M* host;  ///< the mirror, which on host builds is the tensor itself, or the tensor's home
+    Vector<M> device;      ///< empty where the tensor's home is host memory
+    HostMirror<M> mirror;  ///< for the device's copies
+    M* host;               ///< the mirror, which on host builds is the tensor itself, or the tensor's home
   };
+  using Snapshot = Kokkos::View<M*, Kokkos::LayoutRight, Kokkos::HostSpace>;
   Memory memory_of(const ShardTensor<M>& tensor) const;
+  /// Once, where the tensors are in a device's memory.
+  void make_mirrors();
   void copy_to_host();
   void copy_to_device();
   checkpoint::Contents tensors() const;
@@ -54,7 +57,7 @@ class TrainerState {
   int replica_, replicas_;
   std::vector<std::string> groups_;          ///< "model", "optimizer/exp_avg", …
   std::vector<std::vector<Memory>> memory_;  ///< [group][unit]
-  HostMirror<M> snapshot_;                   ///< empty where none is kept
+  Snapshot snapshot_;                        ///< empty where none is kept
 };
 
 }  // namespace shardmark

@@ -24,6 +24,14 @@ std::string memory_table(const MemoryBytes& predicted, const MemoryBytes* measur
   return text;
 }
 
+std::string place_table(const PlaceBytes& measured) {
+  if (sum_of(measured) == measured[static_cast<std::size_t>(MemoryPlace::host)]) return "";
+  std::string text = "peaks by place, MB";
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    text += fmt::format("{} {} {:.3f}", i == 0 ? ":" : ",", memory_place_names[i], measured[i] / 1e6);
+  return text + "\n";
+}
+
 std::string traffic_table(const TrafficByKind& predicted, const TrafficByKind* measured) {
   std::string text;
   for (std::size_t i = 0; i < predicted.size(); ++i) {
@@ -105,6 +113,7 @@ std::string account_text(const RunRecord& record, const std::string& item_name) 
         "{}/s over {} timed steps: median {:.1f}, min {:.1f}, max {:.1f}; share of time in GEMM {:.2f}\n",
         item_name, rate.count, rate.median, rate.least, rate.most, record.gemm_share);
   return text + memory_table(record.memory_predicted, &record.memory_measured) +
+         place_table(record.memory_by_place) +
          traffic_table(record.traffic_predicted, &record.traffic_measured) + time_table(record) +
          saves_text(record);
 }

@@ -11,6 +11,8 @@ namespace shardmark {
 // What a run prints, for people: one line a class that is not empty. `measured` may be null.
 
 std::string memory_table(const MemoryBytes& predicted, const MemoryBytes* measured);
+/// Peaks by place where there is a device, else nothing.
+std::string place_table(const PlaceBytes& measured);
 std::string traffic_table(const TrafficByKind& predicted, const TrafficByKind* measured);
 /// Where the main thread's time went.
 std::string time_table(const RunRecord& record);

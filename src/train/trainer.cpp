@@ -33,7 +33,7 @@ std::shared_ptr<OffloadArea<M>> make_offload_area(const RunConfig& config, const
   for (const UnitLayout& layout : plan.layouts) largest = std::max(largest, layout.slice);
   const std::vector<std::size_t> slots(staging_slots(offload, state_names(config.optimizer).size()), largest);
   return std::make_shared<OffloadArea<M>>(
-      OffloadArea<M>{SlotPool<M>(*mesh.shard_group, slots, "shardmark::trainer::staging"), {}});
+      OffloadArea<M>{make_instance(), SlotPool<M>(*mesh.shard_group, slots, "shardmark::trainer::staging")});
 }
 
 template <class M>
@@ -57,6 +57,13 @@ std::size_t count_segments(const Units& units) {
   std::size_t count = 0;
   for (const auto& unit : units) count += unit.segments().size();
   return count;
+}
+
+template <class Units>
+std::size_t most_chunks(const Units& units) {
+  std::size_t most = 0;
+  for (const auto& unit : units) most = std::max(most, unit.chunks().count());
+  return most;
 }
 
 LossScale make_loss_scale(const PrecisionConfig& precision) {
@@ -88,8 +95,9 @@ Trainer<T, G>::Trainer(const RunConfig& config, const Communicator& world, Mesh&
       batcher_(dataset, sample_shape(config.model), config.train.micro_batch),
       loss_sum_(allocate<double>("shardmark::trainer::loss_sum", 1)),
       squares_(allocate<double>("shardmark::trainer::squares", count_segments(units_))),
-      host_loss_sum_(Kokkos::create_mirror_view(loss_sum_)),
-      host_squares_(Kokkos::create_mirror_view(squares_)),
+      chunk_squares_(allocate<double>("shardmark::trainer::chunk_squares", most_chunks(units_))),
+      host_loss_sum_(mirror_of(loss_sum_)),
+      host_squares_(mirror_of(squares_)),
       training_schedule_(make_training_schedule(plan_.schedule)),
       loss_scale_(make_loss_scale(config.precision)) {
   for (auto& unit : units_) unit.initialize(exec_, config.train.seed);
@@ -152,15 +160,23 @@ template <class T, class G>
 void Trainer<T, G>::update(double learning_rate, double gradient_scale) {
   const auto start = Clock::now();
   const std::uint64_t number = position_.steps + 1 - position_.skipped_steps;
+  fetch(0);
   for (std::size_t u = 0; u < units_.size(); ++u) {
+    if (u + 1 < units_.size()) fetch(u + 1);
     ShardedUnit<T, G>& unit = units_[u];
-    FlatShard<M, G> shard{unit.masters().bring(exec_), unit.gradient_shard(), {}, &unit.segments()};
+    FlatShard<M, G> shard{unit.masters().bring(exec_), unit.gradient_shard(), {}, &unit.chunks()};
     for (auto& state : optimizer_state_) shard.state.push_back(state[u].bring(exec_));
     optimizer_->step(exec_, shard, learning_rate, gradient_scale, number);
     unit.masters().take_home(exec_);
     for (auto& state : optimizer_state_) state[u].take_home(exec_);
   }
   optimizer_seconds_ += seconds_since(start);
+}
+
+template <class T, class G>
+void Trainer<T, G>::fetch(std::size_t unit) {
+  units_[unit].masters().fetch(exec_);
+  for (auto& state : optimizer_state_) state[unit].fetch(exec_);
 }
 
 template <class T, class G>
@@ -209,7 +225,7 @@ void Trainer<T, G>::carry_out(const Action& action, bool training, const Batch<T
     case Verb::unshard:
       return units_[index].start_unshard(exec_);
     case Verb::wait_unsharded:
-      return units_[index].wait_unsharded();
+      return units_[index].wait_unsharded(exec_);
     case Verb::forward:
       return model_->forward(exec_, index, parameters(index), batch);
     case Verb::loss:
@@ -257,7 +273,7 @@ double Trainer<T, G>::sum_over_units(
 template <class T, class G>
 double Trainer<T, G>::global_norm() {
   const double squares = sum_over_units([&](const ShardedUnit<T, G>& unit, const Vector<double>& sums) {
-    sums_of_squares<G>(exec_, unit.gradient_shard(), unit.segments(), sums);
+    sums_of_squares<G>(exec_, unit.gradient_shard(), unit.chunks(), chunk_squares_, sums);
   });
   return std::sqrt(mesh_.shard_group->host_sum(squares));
 }
@@ -284,7 +300,7 @@ double Trainer<T, G>::evaluate() {
 template <class T, class G>
 bool Trainer<T, G>::parameters_are_finite() {
   const double squares = sum_over_units([&](ShardedUnit<T, G>& unit, const Vector<double>& sums) {
-    sums_of_squares<M>(exec_, unit.masters().bring(exec_), unit.segments(), sums);
+    sums_of_squares<M>(exec_, unit.masters().bring(exec_), unit.chunks(), chunk_squares_, sums);
     unit.masters().dismiss();
   });
   return world_.host_max(std::isfinite(squares) ? 0 : 1) == 0;

@@ -70,7 +70,7 @@ class Trainer {
   /// state and position are those after the last whole step. Collective.
   void drop_step() {
     after_action_ = {};
-    for (auto& unit : units_) unit.abandon();
+    for (auto& unit : units_) unit.abandon(exec_);
   }
 
   /// No weight is infinite or NaN, on any rank. Collective.
@@ -88,6 +88,13 @@ class Trainer {
   }
 
   const Exec& exec() const { return exec_; }
+  /// Of copies of what is offloaded; exec() where nothing is.
+  const Exec& copies() const { return area_ == nullptr ? exec_ : area_->copies; }
+  /// Waits until all that was launched is done, copies included. The reason is the caller's.
+  void settle(const char* reason) const {
+    fence(exec_, reason);
+    if (area_ != nullptr) fence(area_->copies, reason);
+  }
   const RunConfig& config() const { return config_; }
   const Plan& plan() const { return plan_; }
   std::vector<ShardedUnit<T, G>>& units() { return units_; }
@@ -117,6 +124,8 @@ class Trainer {
   /// The sum of what `start` has computed for the segments of each unit. Waits once.
   double sum_over_units(const std::function<void(ShardedUnit<T, G>&, const Vector<double>&)>& start);
   void update(double learning_rate, double gradient_scale);
+  /// Starts the visit of what is offloaded of a unit.
+  void fetch(std::size_t unit);
 
   /// Does the step's passes again and says where the first value that is not finite turns up. Collective.
   std::string locate_nonfinite();
@@ -136,6 +145,7 @@ class Trainer {
   std::vector<std::vector<ShardTensor<M>>> optimizer_state_;
   Batcher<T> batcher_;
   OwnedVector<double> loss_sum_, squares_;  ///< squares of a shard, by segment of all units
+  OwnedVector<double> chunk_squares_;       ///< those of one unit, by chunk
   HostMirror<double> host_loss_sum_, host_squares_;
   std::vector<Action> training_schedule_;
   std::function<void(const Action&)> before_action_;

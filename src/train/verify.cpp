@@ -31,7 +31,8 @@ struct Bench {
         trainer(config, ranks, mesh, dataset) {}
 
   static RunConfig config_of(const DeckSource& source, std::vector<std::string> overrides) {
-    for (const char* fixed : {"precision.param=fp64", "precision.reduce=auto", "precision.gemm=auto"})
+    for (const char* fixed :
+         {"precision.param=fp64", "precision.reduce=auto", "precision.gemm=auto", "precision.tf32=false"})
       overrides.push_back(fixed);
     Deck deck = source.with(overrides);
     return read_run_config(deck);
@@ -52,7 +53,7 @@ class Verifier {
         config_(Bench::config_of(deck_, {})) {
     Deck own = deck_.with({"precision.loss_scale=1024"});
     own_config_ = read_run_config(own);
-    choose_gemm(own_config_.precision.param, own_config_.precision.gemm);
+    choose_gemm(own_config_.precision.param, own_config_.precision.gemm, own_config_.precision.tf32);
     dataset_ = make_dataset(config_.data, sample_shape(config_.model), config_.train.seed);
   }
 

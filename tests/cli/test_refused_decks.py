@@ -45,6 +45,9 @@ class RefusedDecks(harness.CliTest):
                 (["schedule.min_lr = 0.1", "optimizer.lr = 0.001"], {"schedule.min_lr": 0.1}),
                 (["precision.reduce = 'fp64'", "with precision.param = fp32 it must be auto, bf16 or fp32"],
                  {"precision.reduce": "fp64"}),
+                (["precision.tf32 = true is for fp32", "only false is valid"],
+                 {"precision.tf32": True, "precision.param": "bf16", "precision.gemm": "emulated"}),
+                (["precision.tf32 = 'yes'", "must be true or false"], {"precision.tf32": "yes"}),
                 (["checkpoint.mpi_info", '"striping_factor:8" is not of the form key=value'],
                  {"checkpoint.mpi_info": ["a=b", "striping_factor:8"]}),
                 (["checkpoint.mpi_info", '"a=" is not of the form'], {"checkpoint.mpi_info": ["a="]}),
@@ -57,6 +60,12 @@ class RefusedDecks(harness.CliTest):
                  {"model.kind": "mlp", "data.kind": "teacher", "train.recompute": "block"}),
                 (["data.kind = 'markov'", 'needs model.kind = "gpt"'], {"model.kind": "mlp"})]:
             self.refuse(USAGE, parts, changes)
+
+    def test_tf32_without_cublas(self):
+        if any("Cuda" in line for line in self.run_program("info").out):
+            self.skipTest("cuBLAS has it")
+        self.refuse(USAGE, ["precision.tf32 = true is for products by cuBLAS, and this build multiplies by",
+                            "only false is valid"], {"precision.tf32": True})
 
     def test_mesh(self):
         self.refuse(USAGE, ["deck.toml:", "parallel.shard_size = 2 does not divide the 3 ranks", "valid: 1, 3"],
