@@ -61,19 +61,22 @@ TEST_P(Attention, FloatAgreesWithDouble) {
             5e-6);
 }
 
-// Lengths of one token, less than a tile, a tile (64 on hosts), and tiles with a rest; heads of 64, of
-// vectors with a rest, and of more than tiles are for.
+// Lengths of one token, less than a tile, a tile (64 on hosts, 32 where it is fused), and tiles with a rest;
+// heads of 64, of vectors with a rest, of more than tiles on hosts are for, and those whose fused tiles have
+// 32 x 16, 16 x 16 and 8 x 8 scores.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Attention,
     testing::Combine(testing::Values(AttentionShape{1, 1, 1, 1}, AttentionShape{2, 5, 3, 12},
                                      AttentionShape{1, 64, 2, 6}, AttentionShape{2, 131, 2, 10},
-                                     AttentionShape{1, 40, 1, 64}, AttentionShape{0, 5, 3, 12},
+                                     AttentionShape{1, 40, 1, 64}, AttentionShape{1, 33, 1, 17},
+                                     AttentionShape{2, 32, 2, 96}, AttentionShape{1, 35, 1, 80},
+                                     AttentionShape{1, 37, 2, 256}, AttentionShape{0, 5, 3, 12},
                                      AttentionShape{1, 200, 2, 68}, AttentionShape{1, 70, 1, 300}),
                      testing::Bool()));
 
 TEST(AttentionGradient, MatchesFiniteDifferences) {
   for (const Way& way : {Way{{2, 5, 3, 12}, false}, Way{{1, 67, 1, 2}, false}, Way{{2, 5, 3, 12}, true},
-                         Way{{1, 67, 1, 2}, true}}) {
+                         Way{{1, 67, 1, 2}, true}, Way{{1, 19, 1, 80}, true}}) {
     const auto [shape, fused] = way;
     AttentionRun<double> run(shape, fused);
     const auto dout = random_tensor("dout", run.rows * shape.width);

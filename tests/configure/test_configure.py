@@ -6,6 +6,7 @@ Usage: test_configure.py SOURCE CMAKE COMPILER PREFIX_PATH [CMAKE_OPTION…]
 The options are those with which the configuration is known to work here.
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -53,16 +54,32 @@ def make_kokkos_kernels(root, version):
           f"set(PACKAGE_VERSION {version})\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n")
 
 
+def make_cuda(root, version):
+    """A CUDA toolkit as far as CMake looks at it."""
+    nvcc = f'#!/bin/sh\necho "#\\$ TOP={root}" >&2\necho "Cuda compilation tools, release {version}, V{version}.1"\n'
+    write(root / "bin/nvcc", nvcc)
+    (root / "bin/nvcc").chmod(0o755)
+    write(root / "include/cuda_runtime.h", "")
+    write(root / "lib64/libcudart.so", "")
+
+
+def make_nccl(root, version, library):
+    numbers = zip(["MAJOR", "MINOR", "PATCH"], version.split("."))
+    write(root / "include/nccl.h", "".join(f"#define NCCL_{name} {number}\n" for name, number in numbers))
+    write(root / "lib" / library, "")
+
+
 class Configure(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.root = pathlib.Path(self.folder.name)
 
-    def configure(self, *options):
+    def configure(self, *options, **variables):
         command = [CMAKE, "-S", SOURCE, "-B", str(self.root / "build"), f"-DCMAKE_CXX_COMPILER={COMPILER}",
                    f"-DCMAKE_PREFIX_PATH={PREFIX_PATH}", *options]
-        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                              env=os.environ | variables)
 
     def assert_stops(self, expected, *options):
         result = self.configure(*options)
@@ -134,6 +151,34 @@ class Configure(unittest.TestCase):
         for choice, row in [("AUTO", r"not used\. .* was not found"), ("OFF", "off")]:
             result = self.configure("-DSHARDMARK_TESTS=OFF", *OPTIONS, f"-DSHARDMARK_NCCL={choice}", nowhere)
             self.assertRegex(result.stdout, rf"\n   NCCL +{row}")
+
+    def nccl_row(self, *options, **variables):
+        result = self.configure("-DSHARDMARK_TESTS=OFF", *OPTIONS, "-DSHARDMARK_NCCL=ON", "--fresh", *options,
+                                **variables)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        return re.search(r"\n   NCCL +(.*)", result.stdout)[1]
+
+    def test_nccl_of_an_hpc_sdk(self):
+        sdk = self.root / "Linux_x86_64/24.7"
+        make_cuda(sdk / "cuda/12.5", "12.5")
+        make_nccl(sdk / "comm_libs/12.5/nccl", "2.18.5", "libnccl.so")
+        self.assertRegex(self.nccl_row(f"-DCUDAToolkit_ROOT={sdk}/cuda/12.5"),
+                         r"^2\.18\.5, .*/comm_libs/12\.5/nccl/lib/libnccl\.so")
+        make_nccl(sdk / "comm_libs/nccl", "2.19.1", "libnccl.so")
+        self.assertRegex(self.nccl_row(f"-DCUDAToolkit_ROOT={sdk}/cuda/12.5", "-DNCCL_ROOT=" + str(sdk / "comm_libs/nccl")),
+                         r"^2\.19\.1, .*/comm_libs/nccl/lib/libnccl\.so")
+
+    def test_nccl_of_a_python_package(self):
+        make_cuda(self.root / "cuda", "12.5")
+        make_nccl(self.root / "packages/nvidia/nccl", "2.28.9", "libnccl.so.2")
+        self.assertRegex(self.nccl_row(f"-DCUDAToolkit_ROOT={self.root}/cuda", PYTHONPATH=str(self.root / "packages")),
+                         r"^2\.28\.9, .*/packages/nvidia/nccl/lib/libnccl\.so\.2")
+
+    def test_old_nccl(self):
+        make_cuda(self.root / "cuda", "12.5")
+        make_nccl(self.root / "nccl", "2.13.4", "libnccl.so")
+        self.assert_stops(r"NCCL 2\.13\.4 in .* is too old: install 2\.14 or newer", *OPTIONS, "-DSHARDMARK_NCCL=ON",
+                          f"-DCUDAToolkit_ROOT={self.root}/cuda", f"-DNCCL_ROOT={self.root}/nccl")
 
     def test_cuda_where_kokkos_has_none(self):
         make_kokkos(self.root, "4.6.0")
