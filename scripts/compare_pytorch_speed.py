@@ -36,6 +36,7 @@ def parse():
     parser.add_argument("--set", action="append", default=[], help="more overrides of Shardmark's deck")
     parser.add_argument("--modes", nargs="+", choices=sorted(MODES), default=list(MODES))
     parser.add_argument("--attention", choices=("auto", "math"), default="auto", help="of PyTorch")
+    parser.add_argument("--micro-batches", type=int, default=1, help="of PyTorch, a step")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--program", default=str(TOP / "build/shardmark"))
@@ -49,7 +50,7 @@ def environment():
 
 
 def run_shardmark(options, deck):
-    batch = deck["train"]["micro_batch"] * options.ranks
+    batch = deck["train"]["global_batch"] // 2 * options.ranks  # decks are made for two ranks
     with tempfile.TemporaryDirectory() as folder:
         command = ["mpirun", "-n", str(options.ranks), options.program, "train", options.deck]
         if os.geteuid() == 0:
@@ -72,7 +73,8 @@ def run_shardmark(options, deck):
 def run_pytorch(options, mode):
     command = [options.python, "-m", "torch.distributed.run", "--nproc-per-node", str(options.ranks), "--standalone",
                str(TOP / "scripts/pytorch/train_fsdp.py"), options.deck, "--mode", mode, "--dtype", options.dtype,
-               "--steps", str(options.steps), "--attention", options.attention]
+               "--steps", str(options.steps), "--attention", options.attention,
+               "--micro-batches", str(options.micro_batches)]
     ended = subprocess.run(command, env={**environment(), **MALLOC}, capture_output=True, text=True, check=False)
     lines = [line for line in ended.stdout.splitlines() if line.startswith("{")]
     # PyTorch may abort on leaving, after its figures.

@@ -76,6 +76,43 @@ TEST_F(Node, TellsWhatEachGroupHas) {
   EXPECT_EQ(pairs->split(pairs->rank() % 2, 0)->backend(), "mpi");
 }
 
+// One memory for all ranks: what one writes to its slice, all read after an all-gather that copies nothing.
+TEST_F(Node, CommonMemoryIsOne) {
+  constexpr std::size_t slice = 1025;
+  for (CommProgress progress : {CommProgress::wait, CommProgress::worker}) {
+    const auto comm = world(0, progress);
+    const int P = comm->size(), rank = comm->rank();
+    ASSERT_EQ(comm->has_common_memory(), P > 1);
+    if (P == 1) return;
+    const MemoryLedger ledger;
+    const auto buffer = comm->allocate<float>(slice * P, "shardmark::node::test", CommMemory::common);
+    EXPECT_EQ(ledger.current()[static_cast<int>(MemoryClass::communication)], slice * sizeof(float));
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto expected = [&](int owner, std::size_t i) {
+        return static_cast<float>(1000 * turn + 10 * owner) + static_cast<float>(i) / slice;
+      };
+      for (std::size_t i = 0; i < slice; ++i) buffer.view(rank * slice + i) = expected(rank, i);
+      comm->start_all_gather(exec, buffer.view).wait();
+      for (int owner = 0; owner < P; ++owner)
+        for (std::size_t i = 0; i < slice; ++i)
+          ASSERT_EQ(buffer.view(owner * slice + i), expected(owner, i)) << "turn " << turn;
+      comm->barrier();  // all have read
+    }
+    // No gather: it is the same memory.
+    if (rank == 0) buffer.view(0) = -1;
+    comm->barrier();
+    EXPECT_EQ(buffer.view(0), -1);
+  }
+}
+
+TEST_F(Node, CommonMemoryIsForOneNode) {
+  for (const auto& comm : {make_world_communicator("mpi"), world(2)}) {
+    if (comm->backend() == "node") continue;  // two ranks in all
+    EXPECT_FALSE(comm->has_common_memory());
+    EXPECT_THROW(comm->allocate<float>(8, "shardmark::test::none", CommMemory::common), std::logic_error);
+  }
+}
+
 TEST_F(Node, RefusesAJobWithoutNeighbours) {
   if (world()->size() == 1) GTEST_SKIP() << "one rank has nothing to share";
   EXPECT_THROW(world(1), DeckError);

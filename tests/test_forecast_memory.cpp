@@ -197,8 +197,7 @@ TEST(StepTraffic, CountsWhatTheScheduleDoes) {
 }
 
 // The ledger of a real run, with units as long as their padded buffers.
-TEST(Peak, IsWhatARunAllocates) {
-  static const Communicator& world = *make_world_communicator("mpi").release();  // outlives main
+void expect_peak_of_a_run(const Communicator& world) {
   for (const StrategyCase& c : strategy_cases(world.size())) {
     const MemoryLedger ledger;
     SmallRun<float> run(world, c.overrides);
@@ -210,6 +209,7 @@ TEST(Peak, IsWhatARunAllocates) {
     Sharding sharding{run.config.parallel.strategy};
     sharding.shard_size = run.mesh.shard_size;
     sharding.prefetch = run.config.parallel.prefetch;
+    sharding.shares = run.trainer->plan().residence.parameters == ParameterHome::common;
     const MemoryBytes peak = ledger.peak();
     double booked = 0;
     for (const MemoryClass held : {MemoryClass::parameters, MemoryClass::gradients, MemoryClass::optimizer,
@@ -217,6 +217,23 @@ TEST(Peak, IsWhatARunAllocates) {
       booked += static_cast<double>(peak[static_cast<int>(held)]);
     EXPECT_DOUBLE_EQ(peak_bytes(sharding, units, 0), booked) << c.name;
   }
+}
+TEST(Peak, IsWhatARunAllocates) {
+  for (const char* backend : {"mpi", "auto"}) {
+    SCOPED_TRACE(backend);
+    expect_peak_of_a_run(*make_world_communicator(backend));
+  }
+}
+
+// 16-bit copies of the masters' slices stay in common memory: 2/S a parameter for all slots of units.
+TEST(ModelState, OfSharedParameters) {
+  Sharding zero3 = sharding("zero3", 4, Dtype::bf16, Dtype::fp32);
+  zero3.shares = true;
+  EXPECT_DOUBLE_EQ(model_state(zero3).between_steps(), (2 + 4 + 4 + 8) / 4.0);
+  EXPECT_DOUBLE_EQ(peak_bytes(zero3, {100, {200, 200}}, 0), 500 * 18 / 4.0 + 4 * (100 + 2 * 200));
+  Sharding zero2 = sharding("zero2", 4);
+  zero2.shares = true;
+  EXPECT_DOUBLE_EQ(model_state(zero2).on_device(), 16 / 4.0);
 }
 
 TEST(ModelState, Table) {

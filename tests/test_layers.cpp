@@ -155,11 +155,13 @@ TEST(Gelu, MatchesTheTanhFormAndItsDerivative) {
     return weighted_sum(dy, y);
   };
   loss();
-  const auto in = to_host(biased), out = to_host(y);
-  EXPECT_EQ(in[c + 2], to_host(x)[c + 2] + to_host(bias)[2]);
+  const auto in = to_host(x), shift = to_host(bias), out = to_host(y), slope = to_host(biased);
   for (std::size_t i = 0; i < n * c; ++i) {
-    const double u = std::sqrt(2 / std::acos(-1.0)) * (in[i] + 0.044715 * in[i] * in[i] * in[i]);
-    EXPECT_NEAR(out[i], 0.5 * in[i] * (1 + std::tanh(u)), 1e-14);
+    const double v = in[i] + shift[i % c], root = std::sqrt(2 / std::acos(-1.0));
+    const double t = std::tanh(root * (v + 0.044715 * v * v * v));
+    EXPECT_NEAR(out[i], 0.5 * v * (1 + t), 1e-14);
+    const double du = root * (1 + 3 * 0.044715 * v * v);
+    EXPECT_NEAR(slope[i], 0.5 * (1 + t) + 0.5 * v * (1 - t * t) * du, 1e-14);
   }
   const auto dx = to_device(to_host(dy));
   gelu_backward<double>(exec, as_matrix<double>(biased, n, c), as_matrix<double>(dx, n, c));

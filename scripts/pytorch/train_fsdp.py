@@ -32,6 +32,7 @@ def parse():
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--attention", choices=("auto", "math"), default="auto")
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--micro-batches", type=int, default=1, help="that a step goes in")
     parser.add_argument("--warmup", type=int, default=2)
     return parser.parse_args()
 
@@ -66,8 +67,13 @@ def shard(model, kind, mode, dtype):
     return fully_shard(model, **options)
 
 
+def batch_of_a_rank(deck):
+    """Decks are made for two ranks."""
+    return deck["train"]["global_batch"] // 2
+
+
 def make_batch(deck):
-    model, rows = deck["model"], deck["train"]["micro_batch"]
+    model, rows = deck["model"], batch_of_a_rank(deck)
     if model["kind"] == "mlp":
         return torch.randn(rows, model["sizes"][0]), torch.randn(rows, model["sizes"][-1])
     tokens = torch.randint(model["vocab"], (rows, model["context"] + 1))
@@ -79,6 +85,13 @@ def loss_of(model, deck, inputs, targets):
     if deck["model"]["kind"] == "mlp":
         return functional.mse_loss(outputs.float(), targets)
     return functional.cross_entropy(outputs.flatten(0, 1).float(), targets.flatten())
+
+
+def gradients_stay(model, mode, stay):
+    """Gradients of all micro-batches but the last are added up before they are reduced."""
+    if mode == "fsdp2":
+        model.set_requires_gradient_sync(not stay)
+    return model.no_sync() if stay and mode != "fsdp2" else contextlib.nullcontext()
 
 
 def main():
@@ -106,9 +119,12 @@ def main():
     for step in range(options.warmup + options.steps):
         dist.barrier()
         start = time.perf_counter()
-        with kernel(), torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext():
-            loss = loss_of(model, deck, inputs, targets)
-        loss.backward()
+        pieces = list(zip(inputs.chunk(options.micro_batches), targets.chunk(options.micro_batches)))
+        for number, piece in enumerate(pieces):
+            with gradients_stay(model, options.mode, number + 1 < len(pieces)):
+                with kernel(), torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext():
+                    loss = loss_of(model, deck, *piece) / len(pieces)
+                loss.backward()
         if options.mode.startswith("fsdp1"):
             model.clip_grad_norm_(1.0)
         else:
@@ -120,7 +136,7 @@ def main():
         if step >= options.warmup:
             seconds.append(slowest.item())
     tokens = 1 if deck["model"]["kind"] == "mlp" else deck["model"]["context"]
-    items = deck["train"]["micro_batch"] * tokens * dist.get_world_size()
+    items = batch_of_a_rank(deck) * tokens * dist.get_world_size()
     if dist.get_rank() == 0:
         print(json.dumps({"torch": torch.__version__, "seconds": seconds, "items": items, "loss": loss.item()}))
     dist.destroy_process_group()

@@ -31,6 +31,9 @@ struct Traffic {
 using TrafficByKind = std::array<Traffic, collective_names.size()>;
 using TimeByKind = std::array<CommTime, collective_names.size()>;
 
+/// Whose the memory for collectives is: each rank has its own, or all ranks have one and the same.
+enum class CommMemory { own, common };
+
 /// Memory for collectives, from Communicator::allocate. Converts to the View that functions take.
 template <class T>
 struct CommBuffer {
@@ -63,10 +66,14 @@ class Communicator {
   /// here on all of its ranks or on none; others cost an extra copy on some back ends.
   /// `label` is "shardmark::<file>::<what>".
   template <class T>
-  CommBuffer<T> allocate(std::size_t n, const std::string& label) {
-    std::shared_ptr<void> owner = allocate_bytes(n * sizeof(T), label);
+  CommBuffer<T> allocate(std::size_t n, const std::string& label, CommMemory kind = CommMemory::own) {
+    std::shared_ptr<void> owner = allocate_bytes(n * sizeof(T), label, kind);
     return {owner, Vector<T>(static_cast<T*>(owner.get()), n)};
   }
+  /// Whether it allocates common memory; to ask for that where it does not is a std::logic_error. The ranks'
+  /// equal slices lie in it in their order, each rank writes to its own only, and an all-gather of the whole
+  /// moves nothing: it tells that everybody's slice may be read. Other collectives are not for it.
+  virtual bool has_common_memory() const { return false; }
 
   /// In place: rank r brings the r-th of size() equal slices of `whole`, and gets all of them.
   template <class T>
@@ -139,7 +146,7 @@ class Communicator {
   /// Before each collective: where the library does not follow the order of `exec`, fences it. Not counted as
   /// time of the collective.
   virtual void make_ready(const Exec& /*exec*/) {}
-  virtual std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label) = 0;
+  virtual std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label, CommMemory) = 0;
   virtual Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) = 0;
   virtual Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) = 0;
   virtual Pending all_reduce(const Exec&, void* data, std::size_t n, Dtype, Reduction) = 0;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -148,7 +149,10 @@ std::vector<std::string> MpiCommunicator::host_gather(const std::string& text) c
   return texts;
 }
 
-std::shared_ptr<void> MpiCommunicator::allocate_bytes(std::size_t bytes, const std::string& label) {
+std::shared_ptr<void> MpiCommunicator::allocate_bytes(std::size_t bytes, const std::string& label,
+                                                      CommMemory kind) {
+  if (kind == CommMemory::common)
+    throw std::logic_error("communicator: " + backend() + " has no common memory");
   auto memory = std::make_shared<OwnedVector<char>>(shardmark::allocate<char>(label, bytes));
   return {memory, memory->data()};
 }

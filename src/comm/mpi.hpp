@@ -72,7 +72,7 @@ class MpiCommunicator : public Communicator {
 
  protected:
   void make_ready(const Exec&) override;
-  std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label) override;
+  std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label, CommMemory) override;
   Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) override;
   Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) override;
   Pending all_reduce(const Exec&, void* data, std::size_t n, Dtype, Reduction) override;

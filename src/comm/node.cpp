@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "comm/host_reduce.hpp"
 #include "comm/mpi_call.hpp"
@@ -17,9 +18,9 @@ constexpr std::size_t bounce_bytes = 1 << 20;
 /// Memory that is lent to collectives while it lives.
 struct LentMemory {
   LentMemory(std::shared_ptr<MpiShared> comm_shared, const NodeLayout& layout, std::size_t bytes,
-             const std::string& label)
+             const std::string& label, CommMemory kind)
       : shared(std::move(comm_shared)),
-        window(MPI_Comm_c2f(layout.node.get()), layout.members, bytes, label) {
+        window(MPI_Comm_c2f(layout.node.get()), layout.members, bytes, label, kind) {
     shared->windows->add(window);
   }
   ~LentMemory() { shared->windows->remove(window); }
@@ -58,8 +59,11 @@ NodeCommunicator::NodeCommunicator(MPI_Comm comm, std::shared_ptr<MpiShared> sha
   SHARDMARK_MPI(MPI_Barrier(layout_.node.get()));  // the boards are made
 }
 
-std::shared_ptr<void> NodeCommunicator::allocate_bytes(std::size_t bytes, const std::string& label) {
-  auto memory = std::make_shared<LentMemory>(shared(), layout_, bytes, label);
+std::shared_ptr<void> NodeCommunicator::allocate_bytes(std::size_t bytes, const std::string& label,
+                                                       CommMemory kind) {
+  if (kind == CommMemory::common && !has_common_memory())
+    throw std::logic_error("communicator: a group over several nodes has no common memory");
+  auto memory = std::make_shared<LentMemory>(shared(), layout_, bytes, label, kind);
   return {memory, memory->window.own()};
 }
 
@@ -107,6 +111,7 @@ void NodeCommunicator::add_all_gather(Steps& steps, const Area& whole, std::size
     for (int i = 1; i < layout_.ranks; ++i) {
       const int place = (layout_.own_place + i) % layout_.ranks;  // not all from the same one at a time
       const char* from = whole.of(place);
+      if (from == whole.own) continue;  // common memory
       for (int node = 0; node < layout_.nodes; ++node) {
         const std::size_t offset = layout_.rank_at(node, place) * bytes;
         std::memcpy(whole.own + offset, from + offset, bytes);

@@ -31,6 +31,9 @@ namespace shardmark {
 /// then adds up in the order of nodes; an all-reduce has an MPI all-reduce of the parts between its steps. So
 /// 16-bit sums are rounded once a node, and once more (in an all-reduce as often as MPI adds).
 ///
+/// In common memory, which groups on one node have, the slices are where all ranks see them: the all-gather
+/// has nothing to copy.
+///
 /// Memory that is not from allocate() of a group with all these ranks goes piece by piece through a buffer of
 /// one MiB a rank in a window of this communicator: one copy in and one out.
 ///
@@ -41,9 +44,10 @@ class NodeCommunicator final : public MpiCommunicator {
   NodeCommunicator(MPI_Comm comm, std::shared_ptr<MpiShared> shared, NodeLayout layout);
 
   std::string backend() const override { return layout_.nodes == 1 ? "node" : "node+mpi"; }
+  bool has_common_memory() const override { return layout_.nodes == 1; }
 
  protected:
-  std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label) override;
+  std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label, CommMemory) override;
   Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) override;
   Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) override;
   Pending all_reduce(const Exec&, void* data, std::size_t n, Dtype, Reduction) override;

@@ -37,7 +37,7 @@ std::size_t page_size() {
   static const std::size_t page = sysconf(_SC_PAGESIZE);
   return page;
 }
-std::size_t whole_pages(std::size_t bytes) {
+std::size_t whole_pages(std::size_t bytes) {  // at least one
   return std::max(page_size(), (bytes + page_size() - 1) / page_size() * page_size());
 }
 /// MPI may begin parts anywhere; every process maps them at the same place of a page.
@@ -46,15 +46,16 @@ char* next_page(char* data) {
   return data + (whole_pages(address) - address);
 }
 
-/// Takes the pages now: where shared memory is short this says so, and a first touch would be a SIGBUS. True
-/// also where the kernel (before Linux 5.14) can't.
-bool populate(char* pages, std::size_t bytes) {
+/// Takes the pages of these bytes now: where shared memory is short this says so, and a first touch would be
+/// a SIGBUS. True also where the kernel (before Linux 5.14) can't.
+bool populate(char* data, std::size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   constexpr int populate_write = MADV_POPULATE_WRITE;
 #else
   constexpr int populate_write = 23;
 #endif
-  return madvise(pages, bytes, populate_write) == 0 || errno == EINVAL;
+  const std::size_t into_page = reinterpret_cast<std::uintptr_t>(data) % page_size();
+  return madvise(data - into_page, whole_pages(into_page + bytes), populate_write) == 0 || errno == EINVAL;
 }
 
 /// Bytes free where MPI keeps windows; where the memory can't be had, Open MPI's own calls may never return.
@@ -91,47 +92,58 @@ struct SharedWindow::Implementation {
   Handle<MpiWinTraits> window;
 };
 
-SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes, const std::string& label)
+SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes, const std::string& label,
+                           CommMemory kind)
     : window_(std::make_unique<Implementation>()),
       bytes_(bytes),
+      kind_(kind),
       label_(label),
       members_(std::move(members)) {
   const MPI_Comm comm = MPI_Comm_f2c(node);
   MPI_Info raw_info;
   SHARDMARK_MPI(MPI_Info_create(&raw_info));
   const Handle<MpiInfoTraits> info(raw_info);
+  int place = 0;
+  SHARDMARK_MPI(MPI_Comm_rank(comm, &place));
+  place_ = static_cast<std::size_t>(place);
   // Each part may then lie near its owner.
   SHARDMARK_MPI(MPI_Info_set(info.get(), "alloc_shared_noncontig", "true"));
   id_ = new_id(comm, members_.front());
-  const std::size_t pages = whole_pages(bytes);
+  const std::size_t pages = whole_pages(bytes), parts = kind == CommMemory::common ? 1 : members_.size();
   const auto require = [&](bool fits) {
     if (all_say(comm, fits)) return;
     window_->window.release();  // some rank may have none to give back
-    throw EnvironmentError("shared memory of this node is short of " + std::to_string(pages) +
-                           " bytes a rank (" + label + "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
+    throw EnvironmentError("shared memory of this node is short of " + std::to_string(parts * pages) +
+                           " bytes (" + label + "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
   };
-  require(free_shared_memory() >= members_.size() * (pages + page_size()));
+  require(free_shared_memory() >= parts * (pages + page_size()));
   MPI_Win window = MPI_WIN_NULL;
-  bool fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(pages + page_size()), 1, info.get(), comm, &own_,
-                                      &window) == MPI_SUCCESS;
-  if (fits) {
-    window_->window = Handle<MpiWinTraits>(window);
-    own_ = next_page(own_);
-    fits = populate(own_, pages);
-  }
+  const std::size_t brought = place_ < parts ? pages + page_size() : 0;
+  bool fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(brought), 1, info.get(), comm, &own_, &window) ==
+              MPI_SUCCESS;
+  if (fits) window_->window = Handle<MpiWinTraits>(window);
   require(fits);
-  for (std::size_t place = 0; place < members_.size(); ++place) {
+  for (std::size_t member = 0; member < members_.size(); ++member) {
     MPI_Aint size = 0;
     int unit = 0;
     char* part = nullptr;
-    SHARDMARK_MPI(MPI_Win_shared_query(window, static_cast<int>(place), &size, &unit, &part));
+    const std::size_t owner = std::min(member, parts - 1);
+    SHARDMARK_MPI(MPI_Win_shared_query(window, static_cast<int>(owner), &size, &unit, &part));
     parts_.push_back(next_page(part));
   }
-  if (!label_.empty()) Kokkos::Tools::allocateData(host_space(), label_, own_, bytes_);
+  own_ = parts_[place_];
+  require(populate(touched().data, touched().bytes));
+  if (!label_.empty()) Kokkos::Tools::allocateData(host_space(), label_, touched().data, touched().bytes);
+}
+
+SharedWindow::Touched SharedWindow::touched() const {
+  if (kind_ == CommMemory::own) return {own_, bytes_};
+  const std::size_t slice = bytes_ / members_.size();
+  return {own_ + place_ * slice, slice};
 }
 
 SharedWindow::~SharedWindow() {
-  if (!label_.empty()) Kokkos::Tools::deallocateData(host_space(), label_, own_, bytes_);
+  if (!label_.empty()) Kokkos::Tools::deallocateData(host_space(), label_, touched().data, touched().bytes);
   if (std::uncaught_exceptions() > 0) window_->window.release();
 }
 

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.hpp"
+
 namespace shardmark {
 
 /// Where in a shared window something lies, in words that every rank of the node understands.
@@ -20,13 +22,15 @@ struct SharedAddress {
 };
 
 /// Memory of each rank of a node that all of them reach by plain loads and stores: MPI_Win_allocate_shared.
-/// Parts start on pages, and are touched by their owner first. Booked with Kokkos Tools under
-/// the label, unless that is empty.
+/// Parts start on pages, and are touched by their owner first. Common memory is one part for all, and of
+/// its equal slices each is touched first by the rank whose place it has. Booked with Kokkos Tools under
+/// the label, unless that is empty; of common memory each rank books its slice.
 class SharedWindow {
  public:
-  /// `bytes` for this rank's part. Collective over `node` (MPI_Comm_c2f), communicator of `members`, named
-  /// by their world ranks. Throws EnvironmentError on all of them where memory is short.
-  SharedWindow(int node, std::vector<int> members, std::size_t bytes, const std::string& label);
+  /// `bytes` for this rank's part, or of the common one. Collective over `node` (MPI_Comm_c2f), communicator
+  /// of `members`, named by their world ranks. Throws EnvironmentError on all of them where memory is short.
+  SharedWindow(int node, std::vector<int> members, std::size_t bytes, const std::string& label,
+               CommMemory kind = CommMemory::own);
   /// Collective, except while an exception passes: then the memory stays until the process ends, since
   /// the other ranks may never come.
   ~SharedWindow();
@@ -36,16 +40,25 @@ class SharedWindow {
   std::uint64_t id() const { return id_; }
   std::size_t bytes() const { return bytes_; }
   char* own() const { return own_; }
-  /// The start of the part of a member, by its place in `members`.
+  /// The start of the part of a member, by its place in `members`; common memory is everyone's part.
   char* part(std::size_t place) const { return parts_[place]; }
   /// By its world rank; null where it is no member.
   char* part_of(int world_rank) const;
 
  private:
   struct Implementation;
+  /// What this rank touches first and books.
+  struct Touched {
+    char* data;
+    std::size_t bytes;
+  };
+  Touched touched() const;
+
   std::unique_ptr<Implementation> window_;
   std::uint64_t id_ = 0;
   std::size_t bytes_;
+  CommMemory kind_;
+  std::size_t place_ = 0;
   std::string label_;
   std::vector<int> members_;
   std::vector<char*> parts_;

@@ -34,7 +34,8 @@ void check(const Sharding& sharding) {
 }
 
 bool gathers_parameters(const Sharding& s) {
-  return !s.strategy.parameters_whole && (s.shard_size > 1 || is_16_bit(s.param) || s.terms.offload);
+  return !s.shares && !s.strategy.parameters_whole &&
+         (s.shard_size > 1 || is_16_bit(s.param) || s.terms.offload);
 }
 
 bool keeps_gradients_whole(const Sharding& s) {
@@ -73,7 +74,7 @@ ModelState model_state(const Sharding& sharding) {
   if (mixed) state.masters = master / S;
   if (strategy.parameters_whole)
     state.parameters = b;
-  else if (!mixed || (sharding.terms.keeps_16_bit_slice && strategy.reshard_after_forward))
+  else if (!mixed || sharding.shares || (sharding.terms.keeps_16_bit_slice && strategy.reshard_after_forward))
     state.parameters = b / S;
   state.gradients = keeps_gradients_whole(sharding) ? g : g / S;
   state.optimizer = static_cast<double>(sharding.optimizer_states) * master / S;

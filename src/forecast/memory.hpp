@@ -40,6 +40,7 @@ struct Sharding {
   std::uint64_t optimizer_states = 2;  ///< a parameter: 2 AdamW, 1 SGD with momentum
   bool accumulate_whole = false;       ///< gradients stay whole until the last micro-batch
   int prefetch = 1;                    ///< k
+  bool shares = false;                 ///< shares_parameters(): no unit is gathered into memory of a rank
   MemoryTerms terms = {};
 };
 

@@ -9,8 +9,8 @@
 #include "core/kernels.hpp"
 #include "core/math.hpp"
 #include "layers/attention_fused.hpp"
+#include "layers/attention_tiles.hpp"
 #include "layers/gemm.hpp"
-#include "layers/tile_products.hpp"
 
 namespace shardmark {
 namespace {
@@ -106,21 +106,10 @@ struct AttentionScratch {
   }
 };
 
-/// A product of a tile: that of gemm_batched(), or as much of it as `causal` asks for.
-template <class T, class C>
-void multiply(const Exec& exec, const Tile& tile, Causal causal, Op op_a, Op op_b, std::size_t m,
-              std::size_t n, std::size_t k, Wide<T> alpha, const Strided<const T>& a,
-              const Strided<const T>& b, Wide<T> beta, const Strided<C>& c) {
-  if constexpr (std::is_same_v<T, float> && exec_is_host) {
-    if (has_tile_products() && (op_b == Op::none || k <= tile_product_terms)) {
-      static const std::string label = "shardmark::attention::products";
-      Kokkos::Profiling::pushRegion(label);
-      tile_product({op_a, op_b, m, n, k, alpha, a, b, beta, c, causal, tile.first});
-      Kokkos::Profiling::popRegion();
-      return;
-    }
-  }
-  gemm_batched<T, C>(exec, op_a, op_b, m, n, k, alpha, a, b, beta, c, tile.heads);
+/// Whether fp32 attention takes the way of [Note: Attention in tiles].
+template <class T>
+bool tiles(const AttentionShape& shape) {
+  return std::is_same_v<T, float> && exec_is_host && attention_has_tiles(shape);
 }
 
 }  // namespace
@@ -132,6 +121,7 @@ std::size_t attention_tile_rows(const AttentionShape& shape) {
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape) {
   if (fuses<T>(shape)) return fused_attention_scratch_size(shape);
+  if (tiles<T>(shape)) return tiled_attention_scratch_size(shape);
   return is_wide<T> ? 2 * tile_size(shape) : 3 * tile_size(shape) + 2 * key_gradient_size(shape);
 }
 
@@ -216,6 +206,8 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Matr
                        const Matrix<T>& out, const Vector<Wide<T>>& log_sums,
                        const Vector<Wide<T>>& scratch) {
   if (fuses<T>(shape)) return fused_attention_forward<T>(exec, shape, qkv, out, log_sums);
+  if constexpr (std::is_same_v<T, float>)
+    if (tiles<T>(shape)) return tiled_attention_forward(shape, qkv, out, log_sums, scratch);
   using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;
   const AttentionScratch<T> at(shape, scratch.data());
@@ -223,11 +215,12 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Matr
     const auto q = heads_of(qkv, shape, sample, head, tile.first, 0);
     const auto k = heads_of(qkv, shape, sample, head, 0, 1), v = heads_of(qkv, shape, sample, head, 0, 2);
     W* row_log_sums = log_sums.data() + (sample * shape.heads + head) * shape.tokens;
-    multiply<T, W>(exec, tile, Causal::columns, Op::none, Op::transpose, tile.rows, tile.keys, head_width,
-                   score_scale<W>(shape), q, k, 0, tile.scores<W>(at.scores));
+    gemm_batched<T, W>(exec, Op::none, Op::transpose, tile.rows, tile.keys, head_width, score_scale<W>(shape),
+                       q, k, 0, tile.scores<W>(at.scores), tile.heads);
     softmax_tile(exec, tile, shape.tokens, at.scores, at.p, row_log_sums);
-    multiply<T, T>(exec, tile, Causal::terms, Op::none, Op::none, tile.rows, head_width, tile.keys, 1,
-                   tile.scores<const T>(at.p), v, 0, heads_of(out, shape, sample, head, tile.first));
+    gemm_batched<T, T>(exec, Op::none, Op::none, tile.rows, head_width, tile.keys, 1,
+                       tile.scores<const T>(at.p), v, 0, heads_of(out, shape, sample, head, tile.first),
+                       tile.heads);
   });
 }
 
@@ -238,6 +231,8 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Mat
                         const Vector<Wide<T>>& scratch) {
   if (fuses<T>(shape))
     return fused_attention_backward<T>(exec, shape, dout, qkv, out, log_sums, dqkv, scratch);
+  if constexpr (std::is_same_v<T, float>)
+    if (tiles<T>(shape)) return tiled_attention_backward(shape, dout, qkv, out, log_sums, dqkv, scratch);
   using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;
   const W scale = score_scale<W>(shape);
@@ -252,21 +247,20 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Mat
     const auto p = tile.scores<const T>(at.p), ds = tile.scores<const T>(at.ds);
     const std::size_t rows = tile.rows, keys = tile.keys, head_size = shape.tokens * head_width;
 
-    multiply<T, W>(exec, tile, Causal::columns, Op::none, Op::transpose, rows, keys, head_width, scale, q, k,
-                   0, tile.scores<W>(at.scores));
-    multiply<T, W>(exec, tile, Causal::columns, Op::none, Op::transpose, rows, keys, head_width, 1, d, v, 0,
-                   tile.scores<W>(at.gradients));
+    gemm_batched<T, W>(exec, Op::none, Op::transpose, rows, keys, head_width, scale, q, k, 0,
+                       tile.scores<W>(at.scores), tile.heads);
+    gemm_batched<T, W>(exec, Op::none, Op::transpose, rows, keys, head_width, 1, d, v, 0,
+                       tile.scores<W>(at.gradients), tile.heads);
     softmax_tile_backward(exec, tile, shape.tokens, at, row_log_sums);
     // The first tile of a head has all keys, so it writes dk and dv; the others add.
     const W beta = keys == shape.tokens ? 0 : 1;
-    multiply<T, T>(exec, tile, Causal::terms, Op::none, Op::none, rows, head_width, keys, scale, ds, k, 0,
-                   dq);
+    gemm_batched<T, T>(exec, Op::none, Op::none, rows, head_width, keys, scale, ds, k, 0, dq, tile.heads);
     const auto add_to_keys = [&](W factor, const Strided<const T>& left, const Strided<const T>& right,
                                  W* sums, const Strided<T>& result) {
       Strided<W> c{sums, head_width, head_size};
       if constexpr (is_wide<T>) c = result;
-      multiply<T, W>(exec, tile, Causal::rows, Op::transpose, Op::none, keys, head_width, rows, factor, left,
-                     right, beta, c);
+      gemm_batched<T, W>(exec, Op::transpose, Op::none, keys, head_width, rows, factor, left, right, beta, c,
+                         tile.heads);
       if (!is_wide<T> && tile.first == 0) store<T>(exec, tile.heads, shape.tokens, head_width, sums, result);
     };
     add_to_keys(scale, ds, q, at.dk, dk);

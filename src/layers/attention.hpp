@@ -32,7 +32,8 @@ std::size_t attention_tile_rows(const AttentionShape& shape);
 /// log_sums. Scores, probabilities and their gradients are computed in Wide<T>. A 16-bit T has copies of the
 /// last two rounded to T, which enter the products with V, K, Q and dout; and the gradients of K and V, to
 /// which every tile adds, are added up in Wide<T> and rounded once a head. Devices have [Note: Fused
-/// attention] instead, where heads are narrow enough for it.
+/// attention] instead, and fp32 on hosts with 512-bit vectors [Note: Attention in tiles], where heads are
+/// narrow enough for it.
 template <class T>
 void attention_forward(const Exec& exec, const AttentionShape& shape, const Matrix<const T>& qkv,
                        const Matrix<T>& out, const Vector<Wide<T>>& log_sums, const Vector<Wide<T>>& scratch);

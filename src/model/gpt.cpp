@@ -56,8 +56,8 @@ struct BlockInside {
   Activation<T> attended;         // (N, C)
   Activation<T> middle;           // (N, C), the residual stream after attention
   Activation<T> normed_2;         // (N, C)
-  Activation<T> hidden;           // (N, 4C), before the gelu
-  Activation<T> activated;        // (N, 4C), after it
+  Activation<T> slope;            // (N, 4C), before the gelu, then its derivative there
+  Activation<T> activated;        // (N, 4C), after the gelu
 
   BlockInside(std::size_t n, std::size_t c, std::size_t heads)
       : statistics_1(n),
@@ -68,7 +68,7 @@ struct BlockInside {
         attended("shardmark::gpt::attended", n, c),
         middle("shardmark::gpt::residual", n, c),
         normed_2("shardmark::gpt::normed", n, c),
-        hidden("shardmark::gpt::hidden", n, 4 * c),
+        slope("shardmark::gpt::slope", n, 4 * c),
         activated("shardmark::gpt::activated", n, 4 * c) {}
 };
 
@@ -198,8 +198,8 @@ class Gpt : public Model<T, G> {
 
     layernorm_forward<T>(exec, a.middle(n), p.vector(ln_2_weight), p.vector(ln_2_bias), a.normed_2(n),
                          a.statistics_2);
-    linear_forward<T>(exec, a.normed_2(n), p.matrix(c_fc_weight), {}, {}, a.hidden(n));
-    gelu_forward<T>(exec, p.vector(c_fc_bias), a.hidden(n), a.activated(n));
+    linear_forward<T>(exec, a.normed_2(n), p.matrix(c_fc_weight), {}, {}, a.slope(n));
+    gelu_forward<T>(exec, p.vector(c_fc_bias), a.slope(n), a.activated(n));
   }
 
   /// d_residual_ comes in as the gradient of the block's output and leaves as that of its input.
@@ -214,7 +214,7 @@ class Gpt : public Model<T, G> {
 
     linear_backward<T, G>(exec, d_residual, a.activated(n), p.matrix(mlp_proj_weight),
                           g.matrix(mlp_proj_weight), g.vector(mlp_proj_bias), d_hidden, into);
-    gelu_backward<T>(exec, a.hidden(n), d_hidden);
+    gelu_backward<T>(exec, a.slope(n), d_hidden);
     linear_backward<T, G>(exec, d_hidden, a.normed_2(n), p.matrix(c_fc_weight), g.matrix(c_fc_weight),
                           g.vector(c_fc_bias), d_narrow, into);
     layernorm_backward<T, G>(exec, d_narrow, a.middle(n), p.vector(ln_2_weight), a.statistics_2,

@@ -34,10 +34,13 @@ void require(bool holds, const char* what) {
 }
 }  // namespace
 
-Residence residence(const Strategy& strategy, Offload offload, int shard_size, bool cast) {
-  const bool copies = cast || offload == Offload::all;
-  return {strategy.parameters_whole || (shard_size == 1 && !copies),
-          strategy.gradients_whole || shard_size == 1, copies};
+Residence residence(const Strategy& strategy, Offload offload, int shard_size, bool cast, bool shares) {
+  const bool other_memory = cast || offload == Offload::all;
+  const ParameterHome home = strategy.parameters_whole || (shard_size == 1 && !other_memory)
+                                 ? ParameterHome::own
+                             : shares ? ParameterHome::common
+                                      : ParameterHome::slot;
+  return {home, strategy.gradients_whole || shard_size == 1, other_memory || home == ParameterHome::slot};
 }
 
 template <class T, class G>
@@ -52,14 +55,17 @@ ShardedUnit<T, G>::ShardedUnit(const std::vector<Parameter>& parameters, const S
       unwritten_(unwritten_gradients(parameters, layout_)),
       poison_padding_(context.poison_padding) {
   constexpr bool cast = !std::is_same_v<T, M>;
-  const Residence where = residence(context.strategy, context.offload, mesh_.shard_size, cast);
-  parameters_whole_ = where.parameters_whole;
+  const Residence where =
+      residence(context.strategy, context.offload, mesh_.shard_size, cast, context.shares_parameters);
+  parameter_home_ = where.parameters;
   gradients_whole_ = where.gradients_whole;
-  copies_ = where.copies || !parameters_whole_;
+  copies_ = where.copies;
 
   Communicator& comm = *mesh_.shard_group;
-  if (parameters_whole_) {
-    parameter_memory_ = comm.allocate<T>(layout_.total, "shardmark::sharded_unit::parameters");
+  if (parameter_home_ != ParameterHome::slot) {
+    const bool common = parameter_home_ == ParameterHome::common;
+    parameter_memory_ = comm.allocate<T>(layout_.total, "shardmark::sharded_unit::parameters",
+                                         common ? CommMemory::common : CommMemory::own);
     whole_parameters_ = parameter_memory_.view;
   }
   const char* label = cast ? "shardmark::sharded_unit::masters" : "shardmark::sharded_unit::parameters";
@@ -82,7 +88,7 @@ ShardedUnit<T, G>::ShardedUnit(const std::vector<Parameter>& parameters, const S
 
 template <class T, class G>
 void ShardedUnit<T, G>::initialize(const Exec& exec, std::uint64_t seed) {
-  if (parameters_whole_) fill(exec, 0.0, parameter_memory_.view);
+  if (parameter_home_ == ParameterHome::own) fill(exec, 0.0, parameter_memory_.view);
   fill(exec, 0.0, gradient_memory_.view);
   const Vector<M> shard = masters_->bring(exec);
   fill(exec, poison_padding_ ? std::numeric_limits<double>::quiet_NaN() : 0.0, shard);
@@ -95,10 +101,11 @@ void ShardedUnit<T, G>::initialize(const Exec& exec, std::uint64_t seed) {
 template <class T, class G>
 void ShardedUnit<T, G>::start_unshard(const Exec& exec) {
   require(parameter_state_ == ParameterState::sharded, "unshard of a unit that is not sharded");
-  if (!parameters_whole_) whole_parameters_ = pools_.parameters->acquire(layout_.total);
+  if (parameter_home_ == ParameterHome::slot) whole_parameters_ = pools_.parameters->acquire(layout_.total);
   // Offloaded masters come, and are gathered, beside compute.
   const Exec& beside = masters_->arrives_on(exec);
-  if (copies_) {
+  // In common memory the last copy is still there, and others may be reading it.
+  if (copies_ && (masters_changed_ || parameter_home_ != ParameterHome::common)) {
     if constexpr (std::is_same_v<T, M>) {
       masters_->copy_to(exec, own_slice(whole_parameters_));
     } else {
@@ -107,6 +114,7 @@ void ShardedUnit<T, G>::start_unshard(const Exec& exec) {
       masters_->dismiss();
     }
   }
+  masters_changed_ = false;
   gathering_ = mesh_.shard_group->start_all_gather(beside, whole_parameters_);
   parameter_state_ = ParameterState::unsharding;
 }
@@ -122,7 +130,7 @@ void ShardedUnit<T, G>::wait_unsharded(const Exec& exec) {
 template <class T, class G>
 void ShardedUnit<T, G>::reshard() {
   require(parameter_state_ == ParameterState::unsharded, "reshard of a unit that is not unsharded");
-  if (!parameters_whole_) pools_.parameters->release(whole_parameters_);
+  if (parameter_home_ == ParameterHome::slot) pools_.parameters->release(whole_parameters_);
   parameter_state_ = ParameterState::sharded;
 }
 
@@ -223,7 +231,8 @@ std::vector<ShardedUnit<T, G>> make_sharded_units(const UnitGroups& groups, cons
                                                   Mesh& mesh,
                                                   const std::shared_ptr<OffloadArea<Wide<T>>>& area) {
   const Strategy& strategy = config.strategy;
-  const Residence where = residence(strategy, config.offload, mesh.shard_size, !std::is_same_v<T, Wide<T>>);
+  const bool cast = !std::is_same_v<T, Wide<T>>, shares = shares_parameters(config, *mesh.shard_group);
+  const Residence where = residence(strategy, config.offload, mesh.shard_size, cast, shares);
   std::vector<std::size_t> root_sizes, other_sizes;
   for (std::size_t i = 0; i < groups.parameters.size(); ++i)
     (groups.is_root[i] ? root_sizes : other_sizes)
@@ -234,13 +243,14 @@ std::vector<ShardedUnit<T, G>> make_sharded_units(const UnitGroups& groups, cons
     Communicator& comm = *mesh.shard_group;
     const auto parameters = slot_sizes(sizes, !strategy.reshard_after_forward, config.prefetch + 1);
     const auto gradients = slot_sizes(sizes, false, config.reductions_in_flight() + 1);
-    return UnitPools<T, G>{std::make_shared<SlotPool<T>>(comm, where.parameters_whole ? none : parameters,
+    const bool slots = where.parameters == ParameterHome::slot;
+    return UnitPools<T, G>{std::make_shared<SlotPool<T>>(comm, slots ? parameters : none,
                                                          "shardmark::sharded_unit::unsharded_parameters"),
                            std::make_shared<SlotPool<G>>(comm, where.gradients_whole ? none : gradients,
                                                          "shardmark::sharded_unit::unsharded_gradients")};
   };
   const UnitPools<T, G> root_pools = pools(root_sizes), other_pools = pools(other_sizes);
-  const ShardingContext context{strategy, config.offload, config.poison_padding, &mesh};
+  const ShardingContext context{strategy, config.offload, shares, config.poison_padding, &mesh};
   std::vector<ShardedUnit<T, G>> sharded;
   sharded.reserve(groups.parameters.size());
   for (std::size_t i = 0; i < groups.parameters.size(); ++i)

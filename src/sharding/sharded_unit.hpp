@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,24 @@ enum class GradientState { none, accumulating, reducing };
 struct ShardingContext {
   Strategy strategy;
   Offload offload = Offload::none;
+  bool shares_parameters = false;
   bool poison_padding = false;
   Mesh* mesh = nullptr;
 };
+
+/// Where whole parameters are: in a slot while the unit is unsharded, in memory of this rank, or in common
+/// memory of its shard group.
+enum class ParameterHome { slot, own, common };
+inline constexpr std::array parameter_home_names = {"slots", "own memory", "common memory"};
+
+/// Where parameters and gradients of a unit lie: `copies` tells that masters are other memory than
+/// parameters.
+struct Residence {
+  ParameterHome parameters;
+  bool gradients_whole, copies;
+};
+/// `shares`: shares_parameters().
+Residence residence(const Strategy& strategy, Offload offload, int shard_size, bool cast, bool shares);
 
 /// The pools that units share: one pair for the root, one for all others.
 template <class T, class G>
@@ -38,9 +54,10 @@ struct UnitPools {
 };
 
 /// One unit of a model as this rank holds it: a slice of the master weights and gradients for good, whole
-/// parameters and gradients for a while. T: parameters, G: gradients; masters are Wide<T>, and the very same
-/// memory as the parameters where those are whole and of that type. Verbs come in pairs and are called in the
-/// order of [Note: Schedule]; a wrong order throws std::logic_error.
+/// parameters and gradients for a while. Where the ranks share memory ([Note: Node back end]), parameters may
+/// lie whole in common memory instead, a slice of each rank's. T: parameters, G: gradients; masters are
+/// Wide<T>, and the very same memory as the parameters where those are whole and of that type. Verbs come in
+/// pairs and are called in the order of [Note: Schedule]; a wrong order throws std::logic_error.
 template <class T, class G>
 class ShardedUnit {
  public:
@@ -76,7 +93,10 @@ class ShardedUnit {
   Vector<const G> flat_gradients() const;
 
   /// This rank's slices, padding included; segments say what is not padding.
-  ShardTensor<M>& masters() { return *masters_; }
+  ShardTensor<M>& masters() {
+    masters_changed_ = true;  // or will be
+    return *masters_;
+  }
   const ShardTensor<M>& masters() const { return *masters_; }
   const Vector<G>& gradient_shard() const { return gradient_shard_; }
   const std::vector<Segment>& segments() const { return segments_; }
@@ -101,11 +121,13 @@ class ShardedUnit {
   UnitPools<T, G> pools_;
   UnitLayout layout_;
   std::vector<Segment> segments_;
-  Chunks chunks_;                            ///< of the segments
-  Chunks unwritten_;                         ///< of whole gradients, what the model does not write
-  bool parameters_whole_, gradients_whole_;  ///< for good
+  Chunks chunks_;     ///< of the segments
+  Chunks unwritten_;  ///< of whole gradients, what the model does not write
+  ParameterHome parameter_home_;
+  bool gradients_whole_;  ///< for good
   bool poison_padding_;
-  bool copies_;  ///< masters and parameters are different memory
+  bool copies_;                  ///< masters and parameters are different memory
+  bool masters_changed_ = true;  ///< since they were copied
 
   CommBuffer<T> parameter_memory_;  ///< the whole unit, or nothing
   CommBuffer<G> gradient_memory_;   ///< one slice, or the whole unit
@@ -123,12 +145,6 @@ class ShardedUnit {
 /// Sizes, in elements, of the slots that units of these totals share; the ledger counts with them too. Each
 /// unit has its own where all are held at once, else there are `slots` of the largest.
 std::vector<std::size_t> slot_sizes(const std::vector<std::size_t>& totals, bool all_at_once, int slots);
-
-/// Whether parameters and gradients of a unit lie whole in memory for good, and parameters are copies.
-struct Residence {
-  bool parameters_whole, gradients_whole, copies;
-};
-Residence residence(const Strategy& strategy, Offload offload, int shard_size, bool cast);
 
 /// The units of a model with their pools. Collective.
 template <class T, class G>

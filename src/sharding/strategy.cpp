@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sharding/strategy.hpp"
 
+#include <fmt/format.h>
+
+#include "comm/communicator.hpp"
 #include "core/deck.hpp"
 
 namespace shardmark {
@@ -34,6 +37,7 @@ ParallelConfig read_parallel_config(Deck& deck) {
       deck.choice("parallel.reshard_after_forward", "auto", {"auto", "true", "false"});
   const std::string accumulate = deck.choice("parallel.accumulate", "auto", {"auto", "sharded", "whole"});
   const std::string offload = deck.choice("parallel.offload", "none", {"none", "optimizer", "all"});
+  const std::string unshard = deck.choice("parallel.unshard", "auto", {"auto", "copy", "share"});
   config.check_replicas_every = deck.count("parallel.check_replicas_every", 0);
   config.poison_padding = deck.boolean("parallel.poison_padding", false);
 
@@ -47,12 +51,30 @@ ParallelConfig read_parallel_config(Deck& deck) {
     deck.fail("parallel.accumulate", name + " keeps whole gradients; it must be auto or whole");
   if (offload == "all" && strategy.parameters_whole)
     deck.fail("parallel.offload", name + " keeps its parameters whole; it must be none or optimizer");
+  if (unshard == "share" && (strategy.parameters_whole || offload == "all"))
+    deck.fail("parallel.unshard",
+              fmt::format("with {} parameters are not unsharded from device memory; it must be "
+                          "auto or copy",
+                          strategy.parameters_whole ? name : "parallel.offload = \"all\""));
   if (reshard != "auto") strategy.reshard_after_forward = reshard == "true";
   if (accumulate != "auto") strategy.gradients_whole = accumulate == "whole";
   config.offload = offload == "none"        ? Offload::none
                    : offload == "optimizer" ? Offload::optimizer
                                             : Offload::all;
+  config.unshard = unshard == "auto"   ? Unshard::automatic
+                   : unshard == "copy" ? Unshard::copy
+                                       : Unshard::share;
   return config;
+}
+
+bool shares_parameters(const ParallelConfig& config, const Communicator& shard_group) {
+  const bool possible =
+      shard_group.has_common_memory() && !config.strategy.parameters_whole && config.offload != Offload::all;
+  if (config.unshard == Unshard::share && !possible)
+    throw DeckError(
+        "parallel.unshard = \"share\" needs comm.backend \"node\" and shard groups of several ranks on one "
+        "node; valid here: auto, copy");
+  return possible && config.unshard != Unshard::copy;
 }
 
 }  // namespace shardmark

@@ -10,6 +10,7 @@
 
 namespace shardmark {
 
+class Communicator;
 class Deck;
 
 /// [Note: Strategies] What a strategy keeps whole and what it shards over the shard group. ZeRO: S.
@@ -37,6 +38,10 @@ inline constexpr std::array strategies = {
 /// What has its home in host memory between uses: nothing, the optimizer state, or the master weights too.
 enum class Offload { none, optimizer, all };
 
+/// How the ranks of a shard group on one node get at each other's parameters where those are sharded: by
+/// copying them together, or by reading them where they lie.
+enum class Unshard { automatic, copy, share };
+
 /// The [parallel] section.
 struct ParallelConfig {
   Strategy strategy;            ///< with reshard_after_forward and accumulate put in
@@ -44,6 +49,7 @@ struct ParallelConfig {
   int prefetch = 1;             ///< k: units gathered ahead of the one in use
   std::size_t unit_params = 0;  ///< neighbouring units are merged up to so many parameters, 0 = none are
   Offload offload = Offload::none;
+  Unshard unshard = Unshard::automatic;
   bool poison_padding = false;             ///< NaN in all padding: it must reach nothing
   std::uint64_t check_replicas_every = 0;  ///< steps between comparisons of replicas, 0 = none
 
@@ -54,5 +60,9 @@ struct ParallelConfig {
 };
 
 ParallelConfig read_parallel_config(Deck& deck);
+
+/// Whether the shard group reads parameters where they lie: with parallel.unshard = auto wherever it can.
+/// DeckError where it is told to and can't.
+bool shares_parameters(const ParallelConfig& config, const Communicator& shard_group);
 
 }  // namespace shardmark

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "layers/attention_tiles.hpp"
 #include "layers/gemm.hpp"
 #include "train/metrics.hpp"
 #include "train/precision_dispatch.hpp"
@@ -28,9 +29,21 @@ OwnedVector<T> operand(const Exec& exec, std::size_t n) {
   return memory;
 }
 
+/// As attention in tiles has this product: what NT gives is computed transposed, from a transposed B.
+template <class A, class C>
+void product_in_tiles(const ProductShape& shape, const A* a, const A* b, C* c) {
+  if constexpr (std::is_same_v<A, float> && std::is_same_v<C, float>) {
+    if (shape.transpose_b)
+      tiled_attention_product(false, shape.n, shape.m, shape.k, b, a, c);
+    else
+      tiled_attention_product(true, shape.m, shape.n, shape.k, a, b, c);
+  }
+}
+
 /// The median of the rates of A x B -> C over the repeats, after two calls to warm up.
 template <class A, class C>
-double rate_of(const Exec& exec, const Communicator& world, const ProductShape& shape, int repeats) {
+double rate_of(const Exec& exec, const Communicator& world, const ProductShape& shape, bool in_tiles,
+               int repeats) {
   const auto a = operand<A>(exec, shape.m * shape.k), b = operand<A>(exec, shape.k * shape.n);
   const auto c = operand<C>(exec, shape.m * shape.n);
   const Op op_a = shape.transpose_a ? Op::transpose : Op::none;
@@ -45,7 +58,9 @@ double rate_of(const Exec& exec, const Communicator& world, const ProductShape& 
     fence(exec, "shardmark::bench_gemm::rate_of: the clock starts");
     const Stopwatch watch;
     for (std::size_t i = 0; i < count; ++i) {
-      if (shape.batched)
+      if (in_tiles)
+        product_in_tiles(shape, a.data(), b.data(), c.data());
+      else if (shape.batched)
         gemm_batched<A, C>(exec, op_a, op_b, shape.m, shape.n, shape.k, 1, {a.data(), row_a, 0},
                            {b.data(), row_b, 0}, 0, {c.data(), shape.n, 0}, 1);
       else
@@ -90,13 +105,18 @@ std::vector<ProductRate> measure_products(const RunConfig& config, const Communi
   MemoryBytes bytes = {};
   bytes[static_cast<std::size_t>(MemoryClass::activations)] = largest * size_of(config.precision.master);
   require_memory(world, bytes);
+  const ModelConfig& model = config.model;
+  const bool tiles = config.precision.param == Dtype::fp32 && model.kind == "gpt" &&
+                     attention_has_tiles({config.train.micro_batch, model.context, model.heads, model.width});
   std::vector<ProductRate> rates;
   for (const ProductShape& shape : shapes) {
+    const bool in_tiles = tiles && shape.batched;
     const bool gradient = shape.name.find("weight gradient") != std::string::npos;
     const double rate = with_precision(config.precision, [&]<class T, class G>() {
-      if (shape.wide || shape.name == "head forward") return rate_of<T, Wide<T>>(exec, world, shape, repeats);
-      if (gradient) return rate_of<T, G>(exec, world, shape, repeats);
-      return rate_of<T, T>(exec, world, shape, repeats);
+      if (shape.wide || shape.name == "head forward")
+        return rate_of<T, Wide<T>>(exec, world, shape, in_tiles, repeats);
+      if (gradient) return rate_of<T, G>(exec, world, shape, in_tiles, repeats);
+      return rate_of<T, T>(exec, world, shape, in_tiles, repeats);
     });
     rates.push_back({shape, rate});
     if (tell) tell(rates.back());

@@ -46,7 +46,7 @@ void run_round(const RunConfig& config, const Communicator& world, const Dataset
                Row& row) {
   const MemoryLedger ledger;
   Mesh mesh = make_mesh(world, config.parallel.shard_size_for(world.size()));
-  const MemoryBytes predicted = predict_memory(config, make_plan(config, world.size(), mesh.shard_size));
+  const MemoryBytes predicted = predict_memory(config, make_plan(config, mesh));
   try {
     require_memory(world, predicted);
   } catch (const EnvironmentError& error) {

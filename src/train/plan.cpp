@@ -19,7 +19,12 @@ std::size_t micro_batches_for(std::uint64_t samples, int ranks, std::size_t micr
   return (most + micro_batch - 1) / micro_batch;
 }
 
-Plan make_plan(const RunConfig& config, int ranks, int shard_size) {
+Plan make_plan(const RunConfig& config, const Mesh& mesh) {
+  return make_plan(config, mesh.shard_size * mesh.replicas, mesh.shard_size,
+                   shares_parameters(config.parallel, *mesh.shard_group));
+}
+
+Plan make_plan(const RunConfig& config, int ranks, int shard_size, bool shares) {
   Plan plan;
   plan.ranks = ranks;
   plan.model = describe_model(config.model);
@@ -36,7 +41,7 @@ Plan make_plan(const RunConfig& config, int ranks, int shard_size) {
     plan.layouts.push_back(make_unit_layout(parameters, shard_size));
 
   const bool cast = config.precision.param != config.precision.master;
-  plan.residence = residence(config.parallel.strategy, config.parallel.offload, shard_size, cast);
+  plan.residence = residence(config.parallel.strategy, config.parallel.offload, shard_size, cast, shares);
   ScheduleInput& schedule = plan.schedule;
   schedule.unit_of_stage = plan.units.unit_of_stage;
   schedule.is_root = plan.units.is_root;
@@ -72,7 +77,7 @@ Slots slots_of(const Plan& plan, const ParallelConfig& parallel, bool root) {
     return total;
   };
   Slots slots;
-  if (!plan.residence.parameters_whole)
+  if (plan.residence.parameters == ParameterHome::slot)
     slots.parameters =
         sum(slot_sizes(totals, !parallel.strategy.reshard_after_forward, parallel.prefetch + 1));
   if (!plan.residence.gradients_whole)
@@ -108,12 +113,14 @@ MemoryBytes predict_memory(const RunConfig& config, const Plan& plan) {
 
   MemoryBytes bytes = {};
   const auto add = [&](MemoryClass kind, std::uint64_t n) { bytes[static_cast<std::size_t>(kind)] += n; };
-  if (plan.residence.parameters_whole) add(MemoryClass::parameters, whole * param);
+  const ParameterHome home = plan.residence.parameters;
+  if (home != ParameterHome::slot)
+    add(MemoryClass::parameters, (home == ParameterHome::own ? whole : sliced) * param);
   if (offload == Offload::all)
     add(MemoryClass::offloaded, sliced * master);
   else if (cast)
     add(MemoryClass::masters, sliced * master);
-  else if (!plan.residence.parameters_whole)
+  else if (home == ParameterHome::slot)
     add(MemoryClass::parameters, sliced * master);
   add(MemoryClass::gradients, (plan.residence.gradients_whole ? whole : sliced) * reduce);
   add(offload == Offload::none ? MemoryClass::optimizer : MemoryClass::offloaded, states * sliced * master);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "comm/mesh.hpp"
 #include "sharding/schedule.hpp"
 #include "sharding/sharded_unit.hpp"
 #include "train/config.hpp"
@@ -24,8 +25,11 @@ struct Plan {
   std::size_t parameter_count() const;
 };
 
-/// `shard_size`: S, which divides `ranks`. Throws DeckError where the model's config makes no sense.
-Plan make_plan(const RunConfig& config, int ranks, int shard_size);
+/// `shard_size`: S, which divides `ranks`; `shares`: shares_parameters() of its shard groups. Throws
+/// DeckError where the model's config makes no sense.
+Plan make_plan(const RunConfig& config, int ranks, int shard_size, bool shares = false);
+/// For this mesh.
+Plan make_plan(const RunConfig& config, const Mesh& mesh);
 
 /// Micro-batches of the rank with most of `samples`.
 std::size_t micro_batches_for(std::uint64_t samples, int ranks, std::size_t micro_batch);

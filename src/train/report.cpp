@@ -124,6 +124,7 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
   report["build"] = describe_build();
   report["mesh"] = record.mesh;
   report["strategy"] = config.parallel.strategy.name;
+  report["parameters_in"] = record.parameters_in;
   report["precision"] = {{"param", name_of(config.precision.param)},
                          {"reduce", name_of(config.precision.reduce)},
                          {"master", name_of(config.precision.master)},

@@ -50,6 +50,7 @@ struct RunRecord {
   double evaluation_seconds = 0;
   TimeByKind comm_times = {};  ///< of this rank's collectives in steps
   std::string comm_progress;
+  std::string parameters_in;  ///< parameter_home_names
   std::string last_checkpoint;
   SaveRecord saves;
   std::vector<double> step_seconds_alone,

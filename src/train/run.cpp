@@ -82,17 +82,17 @@ class Run {
     mesh_ = make_mesh(world_, config_.parallel.shard_size_for(world_.size()));
     record_.mesh = describe(world_, mesh_);
     record_.gemm = gemm_description(config_.precision.param);
-    const Plan plan = make_plan(config_, world_.size(), mesh_.shard_size);
+    const Plan plan = make_plan(config_, mesh_);
     record_.memory_predicted = predict_memory(config_, plan);
     traffic_of_a_step_ = predict_traffic(config_, plan);
+    record_.parameters_in = parameter_home_names[static_cast<std::size_t>(plan.residence.parameters)];
     record_.parameters = plan.parameter_count();
     record_.units = plan.layouts.size();
     world_.agree([&] { dataset_ = make_dataset(config_.data, shape_, config_.train.seed); });
     require_same_data(world_, dataset_->fingerprint());
     item_name_ = dataset_->has_tokens() ? "tokens" : "samples";
-    const double samples = static_cast<double>(config_.train.global_batch);
-    record_.items_per_step =
-        samples * (dataset_->has_tokens() ? static_cast<double>(plan.model.terms_per_sample) : 1.0);
+    const double samples = config_.train.global_batch, terms = plan.model.terms_per_sample;
+    record_.items_per_step = dataset_->has_tokens() ? samples * terms : samples;
     record_.model_flops_per_step = plan.model.flops_per_sample * samples;
     record_.data = dataset_->describe();
     record_.lowest_loss = dataset_->lowest_loss();

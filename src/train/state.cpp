@@ -129,6 +129,7 @@ template <class T, class G>
 checkpoint::Contents TrainerState<T, G>::contents_to_load() {
   trainer_.settle("shardmark::state::contents_to_load: nothing else is on its way to where the host writes");
   make_mirrors();
+  for (auto& unit : trainer_.units()) unit.masters();  // are about to change
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(false);
   return contents;

@@ -71,10 +71,11 @@ std::string time_table(const RunRecord& record) {
 std::string start_text(const RunConfig& config, const Communicator& world, const Mesh& mesh,
                        const RunRecord& record, const TrafficByKind& traffic_of_a_step) {
   const PrecisionConfig& precision = config.precision;
-  std::string text =
-      fmt::format("strategy {}: {} ranks = {} replicas x {} shards; back end {}, progress by {}\n",
-                  config.parallel.strategy.name, world.size(), mesh.replicas, mesh.shard_size,
-                  world.backend(), record.comm_progress);
+  std::string text = fmt::format(
+      "strategy {}: {} ranks = {} replicas x {} shards; back end {}, progress by {}; whole parameters in "
+      "{}\n",
+      config.parallel.strategy.name, world.size(), mesh.replicas, mesh.shard_size, world.backend(),
+      record.comm_progress, record.parameters_in);
   for (const std::string& line : record.mesh) text += "  " + line + "\n";
   text += fmt::format("precision: parameters {}, gradients {}, masters {}; GEMM by {}\n",
                       name_of(precision.param), name_of(precision.reduce), name_of(precision.master),

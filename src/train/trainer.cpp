@@ -84,7 +84,7 @@ Trainer<T, G>::Trainer(const RunConfig& config, const Communicator& world, Mesh&
     : config_(config),
       world_(world),
       dataset_(dataset),
-      plan_(make_plan(config, world.size(), mesh.shard_size)),
+      plan_(make_plan(config, mesh)),
       exec_(exec),
       model_(make_model<T, G>(config.model, config.activations())),
       mesh_(mesh),
