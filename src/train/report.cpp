@@ -60,6 +60,11 @@ void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficB
   }
 }
 
+void describe_ranks(RunRecord& record, const Communicator& world, const Mesh& mesh) {
+  record.comm_backend = world.backend();
+  record.mesh = describe(world, mesh);
+}
+
 void book_memory(RunRecord& record, const MemoryLedger& ledger) {
   record.memory_measured = ledger.peak();
   record.memory_by_place = ledger.peak_by_place();
@@ -157,7 +162,8 @@ void write_report(const std::string& path, const Deck& deck, const RunConfig& co
     times[collective_names[i]] = {{"seconds", record.comm_times[i].seconds},
                                   {"exposed", record.comm_times[i].exposed},
                                   {"hidden", record.comm_times[i].hidden()}};
-  report["communication_rank0"] = {{"progress", record.comm_progress}, {"times", times}};
+  report["communication_rank0"] = {
+      {"backend", record.comm_backend}, {"progress", record.comm_progress}, {"times", times}};
   report["offload_rank0"] = {{"bytes_to_device", record.transfers.to_device},
                              {"bytes_to_host", record.transfers.to_host},
                              {"seconds", record.transfers.seconds}};

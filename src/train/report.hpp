@@ -49,7 +49,7 @@ struct RunRecord {
   double optimizer_seconds = 0;
   double evaluation_seconds = 0;
   TimeByKind comm_times = {};  ///< of this rank's collectives in steps
-  std::string comm_progress;
+  std::string comm_backend, comm_progress;
   std::string parameters_in;  ///< parameter_home_names
   std::string last_checkpoint;
   SaveRecord saves;
@@ -61,6 +61,8 @@ struct RunRecord {
 };
 
 /// Adds the traffic of a step that is done; `predicted` is that of one pass over the global batch.
+/// The back end, which says what is staged, and where each rank is. Collective.
+void describe_ranks(RunRecord& record, const Communicator& world, const Mesh& mesh);
 /// What this rank took until now.
 void book_memory(RunRecord& record, const MemoryLedger& ledger);
 void book_traffic(RunRecord& record, const TrafficByKind& before, const TrafficByKind& after,

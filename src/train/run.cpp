@@ -80,7 +80,7 @@ class Run {
   /// All that takes little memory.
   void prepare() {
     mesh_ = make_mesh(world_, config_.parallel.shard_size_for(world_.size()));
-    record_.mesh = describe(world_, mesh_);
+    describe_ranks(record_, world_, mesh_);
     record_.gemm = gemm_description(config_.precision.param);
     const Plan plan = make_plan(config_, mesh_);
     record_.memory_predicted = predict_memory(config_, plan);
