@@ -55,7 +55,7 @@ std::string describe_device() {
   if (exec_is_host) return "host";
   const std::string uuid = device_uuid();
   return fmt::format("{}{}, MPI {} device memory", Exec::name(),
-                     uuid.empty() ? "" : fmt::format(" {} ({})", device_name(), uuid),
+                     uuid.empty() ? "" : fmt::format(" {} ({}), {}", device_name(), uuid, device_topology()),
                      mpi_is_gpu_aware() ? "reads" : "does not read");
 }
 

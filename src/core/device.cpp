@@ -51,6 +51,21 @@ std::string device_uuid() {
   return text;
 }
 
+std::string device_topology() {
+  int device = 0, count = 0, peers = 0;
+  SHARDMARK_CUDA(cudaGetDevice(&device));
+  SHARDMARK_CUDA(cudaGetDeviceCount(&count));
+  char bus[32] = "";
+  SHARDMARK_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, device));
+  for (int other = 0; other < count; ++other) {
+    int reads = 0;
+    if (other != device) SHARDMARK_CUDA(cudaDeviceCanAccessPeer(&reads, device, other));
+    peers += reads;
+  }
+  return std::string("PCI ") + bus + ", peer of " + std::to_string(peers) + " of " +
+         std::to_string(count - 1);
+}
+
 #else
 
 int choose_device(int) {
@@ -60,6 +75,9 @@ std::string device_name() {
   return "";
 }
 std::string device_uuid() {
+  return "";
+}
+std::string device_topology() {
   return "";
 }
 

@@ -15,5 +15,8 @@ int choose_device(int node_rank);
 std::string device_name();
 /// Its UUID as nvidia-smi -L prints it, "GPU-…"; empty on other builds.
 std::string device_uuid();
+/// Where it is, and how many of the other visible devices it reads directly: "PCI 0000:1b:00.0, peer of 3 of
+/// 3"; empty on other builds.
+std::string device_topology();
 
 }  // namespace shardmark

@@ -146,7 +146,8 @@ template <class Function, class... Operands>
 KOKKOS_FORCEINLINE_FUNCTION void row_apply(const RowMember& member, std::size_t n, const Function& f,
                                            const Operands&... operands) {
   if constexpr (exec_is_host) {
-    row_for(member, n, [&](std::size_t i) { f(i, operands.data[i]...); });
+    SHARDMARK_SIMD("omp simd")
+    for (std::size_t i = 0; i < n; ++i) f(i, operands.data[i]...);
   } else {
     constexpr int size = detail::pack_size<std::remove_reference_t<decltype(*operands.data)>...>();
     const detail::Deal deal(n, size, operands.data...);

@@ -25,6 +25,18 @@ std::string processor() {
   return "unknown";
 }
 
+/// Variables of the environment whose names begin with `prefix`.
+nlohmann::ordered_json variables(const std::string& prefix) {
+  nlohmann::ordered_json found = nlohmann::ordered_json::object();
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    const std::size_t equals = text.find('=');
+    if (text.rfind(prefix, 0) == 0 && equals != std::string::npos)
+      found[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return found;
+}
+
 std::string dotted(int version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
@@ -48,7 +60,10 @@ nlohmann::ordered_json describe_build() {
   build["mpi"] = mpi_library_version();
   build["mpi_io"] = mpi_io_component();
   build["hdf5"] = checkpoint::hdf5_version();
-  if (!nccl_version().empty()) build["nccl"] = nccl_version();
+  if (!nccl_version().empty()) {
+    build["nccl"] = nccl_version();
+    build["nccl_environment"] = variables("NCCL_");  // hints that change its choice of paths
+  }
   build["comm_backends"] = comm_backends();
   build["host"] = host;
   build["processor"] = processor();

@@ -165,7 +165,8 @@ class Configure(unittest.TestCase):
         self.assertRegex(self.nccl_row(f"-DCUDAToolkit_ROOT={sdk}/cuda/12.5"),
                          r"^2\.18\.5, .*/comm_libs/12\.5/nccl/lib/libnccl\.so")
         make_nccl(sdk / "comm_libs/nccl", "2.19.1", "libnccl.so")
-        self.assertRegex(self.nccl_row(f"-DCUDAToolkit_ROOT={sdk}/cuda/12.5", "-DNCCL_ROOT=" + str(sdk / "comm_libs/nccl")),
+        chosen = f"-DNCCL_ROOT={sdk}/comm_libs/nccl"
+        self.assertRegex(self.nccl_row(f"-DCUDAToolkit_ROOT={sdk}/cuda/12.5", chosen),
                          r"^2\.19\.1, .*/comm_libs/nccl/lib/libnccl\.so")
 
     def test_nccl_of_a_python_package(self):
