@@ -116,7 +116,9 @@ TEST_P(Ledger, ARunIsInDeviceMemory) {
   run.trainer->step();
   const auto on_device = static_cast<std::size_t>(exec_is_host ? MemoryPlace::host : MemoryPlace::device);
   EXPECT_GT(ledger.peak_by_place()[on_device], model_state(ledger.peak()));
-  if (!exec_is_host) EXPECT_LT(ledger.peak_by_place()[static_cast<int>(MemoryPlace::pinned)], 4096u);
+  if (!exec_is_host) {
+    EXPECT_LT(ledger.peak_by_place()[static_cast<int>(MemoryPlace::pinned)], 4096u);
+  }
 }
 
 /// This process's resident pages, those that n processes hold at one nth (Pss); 0 where unknown.

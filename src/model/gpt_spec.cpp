@@ -70,8 +70,9 @@ ActivationBytes gpt_activation_bytes(const ModelConfig& config, const Activation
   const std::uint64_t narrow = insides * 15 * c + layers * c + 8 * c;
   const std::uint64_t wide = insides * (4 + config.heads) + 2;
   const AttentionShape shape{activations.micro_batch, config.context, config.heads, config.width};
-  const std::uint64_t scratch =
-      bytes == wide_bytes ? attention_scratch_size<float>(shape) : attention_scratch_size<bf16>(shape);
+  const std::uint64_t scratch = bytes == sizeof(double)  ? attention_scratch_size<double>(shape)
+                                : bytes == sizeof(float) ? attention_scratch_size<float>(shape)
+                                                         : attention_scratch_size<bf16>(shape);
   ActivationBytes result;
   result.activations =
       n * (narrow * bytes + wide * wide_bytes) + scratch * wide_bytes + rows * sizeof(double);
