@@ -23,9 +23,9 @@ GemmCounter& gemm_counter();
 
 /// Chooses what multiplies matrices of `param`, for the rest of the run. `wish` is precision.gemm: "native"
 /// takes a library that multiplies this type itself, "emulated" converts tiles to Wide<T> and back, "auto" is
-/// the faster of them ([Note: bf16 on hosts]) where there is a native way. `tf32` (precision.tf32) lets cuBLAS
-/// round what fp32 products read to TF32's 10 bits of fraction. Throws DeckError where the wish cannot be met
-/// here. Without a call hosts emulate 16-bit products.
+/// the faster of them ([Note: bf16 on hosts]) where there is a native way. `tf32` (precision.tf32) lets
+/// cuBLAS round what fp32 products read to TF32's 10 bits of fraction. Throws DeckError where the wish cannot
+/// be met here. Without a call hosts emulate 16-bit products.
 void choose_gemm(Dtype param, const std::string& wish, bool tf32 = false);
 
 /// What multiplies matrices of `param` now, such as "OpenBLAS 0.3.21 sgemm".
