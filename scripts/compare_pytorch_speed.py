@@ -5,8 +5,9 @@
 
     scripts/compare_pytorch_speed.py inputs/small.toml --ranks 2 --dtype fp32 --python VENV/bin/python3
 
-Same model, samples a rank, ranks, one thread a rank, AdamW and clipping; PyTorch on gloo, with glibc's malloc tuned
-so that it keeps its pages. A ratio is Shardmark's median rate over that of a PyTorch mode, over all rounds.
+Same model, ranks, samples a rank and step (Shardmark in the micro-batches of its deck, PyTorch in --micro-batches),
+one thread a rank, AdamW and clipping; PyTorch on gloo, with glibc's malloc tuned so that it keeps its pages. A ratio is
+Shardmark's median rate over that of a PyTorch mode, over all rounds.
 """
 
 import argparse
@@ -96,7 +97,8 @@ def main():
             rates[mode].append(rate)
         print(f"round {turn + 1} of {options.rounds} done", file=sys.stderr)
     ours = statistics.median(rates["shardmark"])
-    print(f"{options.deck}, {options.dtype}, {options.ranks} ranks, PyTorch {version} on gloo; items/s of all ranks")
+    print(f"{options.deck}, {options.dtype}, {options.ranks} ranks, PyTorch {version} on gloo, {options.micro_batches} "
+          "micro-batches of PyTorch a step; items/s of all ranks")
     print(f"{'':<24}{'median':>12}{'min':>12}{'max':>12}{'Shardmark is':>16}")
     for name, values in rates.items():
         label = f"Shardmark {options.strategy}" if name == "shardmark" else f"PyTorch {MODES[name]}"

@@ -73,7 +73,10 @@ TEST(Unshard, SharingChangesMemoryAndNothingElse) {
 }
 TEST(Unshard, ToShareNeedsCommonMemory) {
   const auto mpi = make_world_communicator("mpi");
-  EXPECT_THROW(SmallRun<float>(*mpi, {"parallel.unshard=share"}), DeckError);
+  if (mpi->size() == 1)
+    EXPECT_NO_THROW(SmallRun<float>(*mpi, {"parallel.unshard=share"}));
+  else
+    EXPECT_THROW(SmallRun<float>(*mpi, {"parallel.unshard=share"}), DeckError);
   SmallRun<float> copied(*mpi, {"parallel.unshard=auto"});
   EXPECT_NE(copied.trainer->plan().residence.parameters, ParameterHome::common);
   EXPECT_THROW(small_config({"parallel.unshard=share", "parallel.strategy=ddp"}), DeckError);

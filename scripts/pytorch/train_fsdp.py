@@ -89,9 +89,9 @@ def loss_of(model, deck, inputs, targets):
 
 def gradients_stay(model, mode, stay):
     """Gradients of all micro-batches but the last are added up before they are reduced."""
-    if mode == "fsdp2":
+    if mode.startswith("fsdp2"):
         model.set_requires_gradient_sync(not stay)
-    return model.no_sync() if stay and mode != "fsdp2" else contextlib.nullcontext()
+    return model.no_sync() if stay and not mode.startswith("fsdp2") else contextlib.nullcontext()
 
 
 def main():
@@ -115,16 +115,20 @@ def main():
         from torch.nn.attention import SDPBackend, sdpa_kernel
         kernel = lambda: sdpa_kernel(SDPBackend.MATH)  # noqa: E731
     inputs, targets = make_batch(deck)
+    if options.micro_batches < 1 or len(inputs) % options.micro_batches != 0:
+        raise SystemExit(f"--micro-batches {options.micro_batches}: must divide the {len(inputs)} samples of a rank")
     seconds = []
     for step in range(options.warmup + options.steps):
         dist.barrier()
         start = time.perf_counter()
+        step_loss = 0.0
         pieces = list(zip(inputs.chunk(options.micro_batches), targets.chunk(options.micro_batches)))
         for number, piece in enumerate(pieces):
             with gradients_stay(model, options.mode, number + 1 < len(pieces)):
                 with kernel(), torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext():
                     loss = loss_of(model, deck, *piece) / len(pieces)
                 loss.backward()
+            step_loss += loss.item()
         if options.mode.startswith("fsdp1"):
             model.clip_grad_norm_(1.0)
         else:
@@ -138,7 +142,7 @@ def main():
     tokens = 1 if deck["model"]["kind"] == "mlp" else deck["model"]["context"]
     items = batch_of_a_rank(deck) * tokens * dist.get_world_size()
     if dist.get_rank() == 0:
-        print(json.dumps({"torch": torch.__version__, "seconds": seconds, "items": items, "loss": loss.item()}))
+        print(json.dumps({"torch": torch.__version__, "seconds": seconds, "items": items, "loss": step_loss}))
     dist.destroy_process_group()
 
 

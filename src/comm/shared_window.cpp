@@ -113,10 +113,13 @@ SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes
   const auto require = [&](bool fits) {
     if (all_say(comm, fits)) return;
     window_->window.release();  // some rank may have none to give back
-    throw EnvironmentError("shared memory of this node is short of " + std::to_string(parts * pages) +
-                           " bytes (" + label + "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
+    throw EnvironmentError("shared memory of this node is short: no room for " +
+                           std::to_string(parts * pages) + " bytes more (" + label +
+                           "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
   };
-  require(free_shared_memory() >= parts * (pages + page_size()));
+  // Open MPI wants some more than it is asked for, and hangs where it gets less.
+  const std::uint64_t wanted = parts * (pages + page_size());
+  require(free_shared_memory() >= wanted + wanted / 8 + (std::uint64_t{1} << 20));
   MPI_Win window = MPI_WIN_NULL;
   const std::size_t brought = place_ < parts ? pages + page_size() : 0;
   bool fits = MPI_Win_allocate_shared(static_cast<MPI_Aint>(brought), 1, info.get(), comm, &own_, &window) ==

@@ -70,7 +70,7 @@ ParallelConfig read_parallel_config(Deck& deck) {
 bool shares_parameters(const ParallelConfig& config, const Communicator& shard_group) {
   const bool possible =
       shard_group.has_common_memory() && !config.strategy.parameters_whole && config.offload != Offload::all;
-  if (config.unshard == Unshard::share && !possible)
+  if (config.unshard == Unshard::share && !possible && shard_group.size() > 1)
     throw DeckError(
         "parallel.unshard = \"share\" needs comm.backend \"node\" and shard groups of several ranks on one "
         "node; valid here: auto, copy");

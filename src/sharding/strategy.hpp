@@ -62,7 +62,7 @@ struct ParallelConfig {
 ParallelConfig read_parallel_config(Deck& deck);
 
 /// Whether the shard group reads parameters where they lie: with parallel.unshard = auto wherever it can.
-/// DeckError where it is told to and can't.
+/// DeckError where it is told to and can't. A group of one rank has nothing to share.
 bool shares_parameters(const ParallelConfig& config, const Communicator& shard_group);
 
 }  // namespace shardmark

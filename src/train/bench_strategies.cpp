@@ -123,7 +123,7 @@ ExitCode bench_strategies(const BenchStrategiesOptions& options) {
     std::vector<std::string> own = {std::string("parallel.strategy=") + strategy.name,
                                     "parallel.reshard_after_forward=auto", "parallel.accumulate=auto"};
     if (strategy.shard_group != Strategy::ShardGroup::chosen) own.push_back("parallel.shard_size=0");
-    if (strategy.parameters_whole) own.push_back("parallel.offload=none");
+    if (strategy.parameters_whole) own.insert(own.end(), {"parallel.offload=none", "parallel.unshard=auto"});
     Deck deck = source.with(own);
     configs.push_back(read_run_config(deck));
     rows.push_back({});

@@ -39,6 +39,13 @@ struct Bench {
   }
 };
 
+/// What a deck says of its own strategy may not go with another.
+std::vector<std::string> of_strategy(const std::string& name, const std::string& shard_size = "0") {
+  return {"parallel.strategy=" + name, "parallel.shard_size=" + shard_size,
+          "parallel.offload=none",     "parallel.reshard_after_forward=auto",
+          "parallel.accumulate=auto",  "parallel.unshard=auto"};
+}
+
 /// Of what collectives are given: small whole numbers, exact in every type and order of addition.
 template <class T>
 T sent(int rank, std::size_t i) {
@@ -155,7 +162,7 @@ class Verifier {
   /// differences extrapolated once (Richardson). The error refers to the slope that a gradient of this length
   /// has on average, as that along one direction may be near zero.
   Outcome gradient() const {
-    Bench bench(deck_, world_, *dataset_, {"parallel.strategy=zero3"});
+    Bench bench(deck_, world_, *dataset_, of_strategy("zero3"));
     Trainer<double>& trainer = bench.trainer;
     trainer.loss_and_gradients();
     const auto [slope_part, squares_part] = along_direction(trainer, 0);
@@ -239,12 +246,12 @@ class Verifier {
   Outcome losses(const std::string& strategy) {
     if (reference_.empty()) {
       const auto alone = world_.split(world_.rank(), 0);
-      Bench bench(deck_, *alone, *dataset_, {"parallel.strategy=ddp", "parallel.shard_size=0"});
+      Bench bench(deck_, *alone, *dataset_, of_strategy("ddp"));
       reference_ = steps(bench.trainer, 3);
     }
     const std::vector<int> sizes = valid_shard_sizes(world_.size());
     const std::string size = strategy == "hybrid" ? std::to_string(sizes[sizes.size() / 2]) : "0";
-    Bench bench(deck_, world_, *dataset_, {"parallel.strategy=" + strategy, "parallel.shard_size=" + size});
+    Bench bench(deck_, world_, *dataset_, of_strategy(strategy, size));
     const auto found = steps(bench.trainer, 3);
     double error = std::abs(found[0].grad_norm - reference_[0].grad_norm) / reference_[0].grad_norm;
     for (std::size_t i = 0; i < found.size(); ++i)

@@ -68,17 +68,23 @@ class FullDisk(harness.CliTest):
 
 class ShortSharedMemory(harness.CliTest):
     def test_is_an_error_and_no_hang(self):
-        small = self.folder / "shm"
-        small.mkdir()
         if not harness.is_open_mpi():
             self.skipTest("where another MPI keeps windows is not known")
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", small], check=False,
+        deck = self.write_deck({"model.width": 256, "comm.backend": "node"})
+        # Too little for the first window, and for one of the later ones, which nearly fits.
+        for size in ("256k", "5m", "6m", "7m", "8m"):
+            with self.subTest(size):
+                self.train_in(size, deck)
+
+    def train_in(self, size, deck):
+        small = self.folder / f"shm-{size}"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", small], check=False,
                           stderr=subprocess.DEVNULL).returncode != 0:
-            self.skipTest("no file system of 256 KB")
+            self.skipTest("no file system of this size")
         self.addCleanup(subprocess.run, ["umount", "--lazy", small], check=True)
         os.environ["OMPI_MCA_osc_sm_backing_directory"] = str(small)
-        self.addCleanup(os.environ.pop, "OMPI_MCA_osc_sm_backing_directory")
-        deck = self.write_deck({"model.width": 256, "comm.backend": "node"})
+        self.addCleanup(os.environ.pop, "OMPI_MCA_osc_sm_backing_directory", None)
         ended = self.run_program("train", deck)
         self.assertEqual(set(ended.codes), {ENVIRONMENT}, ended.stderr)
         self.assertIn("shared memory of this node is short", ended.stderr)

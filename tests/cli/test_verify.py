@@ -34,6 +34,15 @@ class Verify(harness.CliTest):
                     self.assertGreater(float(re.search(r"gradients (\S+) ", line)[1]), 1e-8)
 
 
+    def test_what_a_deck_says_of_its_strategy_does_not_hinder_the_others(self):
+        for own in ({"parallel.unshard": "share"}, {"parallel.offload": "all"}, {"parallel.accumulate": "sharded"},
+                    {"parallel.strategy": "hybrid", "parallel.shard_size": 2}):
+            with self.subTest(str(own)):
+                deck = self.write_deck(own)
+                for command in (("verify",), ("bench", "strategies", "--steps", "1", "--rounds", "1")):
+                    ended = self.run_program(*command, deck, ranks=2)
+                    self.assertEqual(ended.codes, [0, 0], ended.stderr + "\n".join(ended.out))
+
     def test_an_mlp_with_its_kinks_passes(self):
         mlp = {"model.kind": "mlp", "model.sizes": [8, 64, 64, 4], "data.kind": "teacher", "train.global_batch": 64,
                "train.micro_batch": 16}
