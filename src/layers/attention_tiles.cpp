@@ -6,9 +6,9 @@
 #include <limits>
 #include <stdexcept>
 
-#if defined(__AVX512F__) && defined(__GNUC__) && !defined(KOKKOS_ENABLE_CUDA)
-
 #include "layers/strips.hpp"
+
+#ifdef SHARDMARK_HAS_STRIPS
 
 namespace shardmark {
 namespace {

@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <Kokkos_Macros.hpp>
+
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(KOKKOS_ENABLE_CUDA)
+#define SHARDMARK_HAS_STRIPS  // else this file has nothing
+
 #include <immintrin.h>
 
 #include <algorithm>
@@ -195,3 +200,5 @@ inline void transpose(std::size_t rows, std::size_t columns, const float* from, 
 }
 
 }  // namespace shardmark::strips
+
+#endif
