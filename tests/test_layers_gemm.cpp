@@ -2,35 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
-#include "core/error.hpp"
+#include "gemm_choice.hpp"
 #include "gradient_check.hpp"
-#include "layers/gemm.hpp"
 #include "precision_check.hpp"
 
 namespace shardmark {
 namespace {
-
-/// Products of a 16-bit type by one of its ways while this lives; then emulated ones as at the start.
-class GemmChoice {
- public:
-  GemmChoice(Dtype param, const std::string& wish) : param_(param) {
-    try {
-      choose_gemm(param, wish);
-      here_ = true;
-    } catch (const DeckError&) {
-    }
-  }
-  ~GemmChoice() {
-    if (here_ && size_of(param_) == 2) choose_gemm(param_, "emulated");
-  }
-  GemmChoice(const GemmChoice&) = delete;
-  GemmChoice& operator=(const GemmChoice&) = delete;
-  bool here() const { return here_; }
-
- private:
-  Dtype param_;
-  bool here_ = false;
-};
 
 /// `count` products of matrices that lie in larger arrays: 3 columns and 5 elements a matrix too many.
 template <class A, class C>

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "attention_ways.hpp"
+#include "gemm_choice.hpp"
 #include "gradient_check.hpp"
 #include "layers/cross_entropy.hpp"
 #include "layers/embedding.hpp"
@@ -169,18 +170,30 @@ TYPED_TEST(LayerIn, Embedding) {
   expect_rounded("dwpe", dwpe, exact_dwpe, b * TestFixture::wide);
 }
 
-// Lengths below a tile, and tiles with a rest. Probabilities and gradients of scores are rounded to T before
-// they enter sums of up to T terms; such roundings add up like a random walk.
+// Lengths below a tile, and tiles with a rest, by every way that there is here. Where products are of T,
+// probabilities and gradients of scores are rounded to T before they enter sums of up to T terms; such
+// roundings add up like a random walk.
 TYPED_TEST(LayerIn, Attention) {
   using T = typename TestFixture::T;
-  const AttentionShape shapes[] = {{2, 5, 3, 12}, {2, 131, 2, 10}, {2, 5, 3, 12}, {2, 131, 2, 10}};
-  for (std::size_t i = 0; i < std::size(shapes); ++i) {
-    const AttentionShape& shape = shapes[i];
-    const bool fused = i >= 2;
+  struct Case {
+    AttentionShape shape;
+    bool fused;
+    std::string gemm;
+  };
+  std::vector<Case> cases;
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 5, 3, 12}, AttentionShape{2, 131, 2, 10}, AttentionShape{1, 200, 2, 68}}) {
+    for (const auto& gemm : {"emulated", "native"}) cases.push_back({shape, false, gemm});
+    cases.push_back({shape, true, "emulated"});
+  }
+  for (const auto& [shape, fused, gemm] : cases) {
+    SCOPED_TRACE(gemm + std::to_string(shape.tokens) + (fused ? " fused" : ""));
+    const GemmChoice choice(dtype_of<T>, gemm);
+    if (gemm == "native" && !choice.here()) continue;
     const std::size_t n = shape.samples * shape.tokens, c = shape.width;
     const Input<T> qkv("qkv", n * 3 * c), dout("dout", n * c);
-    const auto run = [&]<class S>(S) {
-      AttentionRun<S> attention(shape, fused, qkv.template as<S>());
+    const auto run = [&, &way = fused, &as = shape]<class S>(S) {
+      AttentionRun<S> attention(as, way, qkv.template as<S>());
       attention.forward();
       const std::vector<S> gradient = attention.backward(dout.template as<S>());
       return std::tuple{to_host(attention.out), gradient, to_host(attention.log_sums)};

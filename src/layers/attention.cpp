@@ -106,10 +106,13 @@ struct AttentionScratch {
   }
 };
 
-/// Whether fp32 attention takes the way of [Note: Attention in tiles].
+/// Types for which there is the way of [Note: Attention in tiles].
+template <class T>
+constexpr bool may_tile = exec_is_host && !std::is_same_v<T, double>;
+
 template <class T>
 bool tiles(const AttentionShape& shape) {
-  return std::is_same_v<T, float> && exec_is_host && attention_has_tiles(shape);
+  return may_tile<T> && attention_has_tiles(shape) && !gemm_is_native<T>();
 }
 
 }  // namespace
@@ -121,8 +124,14 @@ std::size_t attention_tile_rows(const AttentionShape& shape) {
 template <class T>
 std::size_t attention_scratch_size(const AttentionShape& shape) {
   if (fuses<T>(shape)) return fused_attention_scratch_size(shape);
-  if (tiles<T>(shape)) return tiled_attention_scratch_size(shape);
-  return is_wide<T> ? 2 * tile_size(shape) : 3 * tile_size(shape) + 2 * key_gradient_size(shape);
+  const std::size_t products =
+      is_wide<T> ? 2 * tile_size(shape) : 3 * tile_size(shape) + 2 * key_gradient_size(shape);
+  if constexpr (may_tile<T>)
+    if (attention_has_tiles(shape)) {
+      const std::size_t in_tiles = tiled_attention_scratch_size<T>(shape);
+      return is_wide<T> ? in_tiles : std::max(in_tiles, products);  // which way is taken may not be known yet
+    }
+  return products;
 }
 
 /// `seen` of a row's `keys` scores, and as many more as fill a host's vectors: what does not is slow.
@@ -206,7 +215,7 @@ void attention_forward(const Exec& exec, const AttentionShape& shape, const Matr
                        const Matrix<T>& out, const Vector<Wide<T>>& log_sums,
                        const Vector<Wide<T>>& scratch) {
   if (fuses<T>(shape)) return fused_attention_forward<T>(exec, shape, qkv, out, log_sums);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (may_tile<T>)
     if (tiles<T>(shape)) return tiled_attention_forward(shape, qkv, out, log_sums, scratch);
   using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;
@@ -231,7 +240,7 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Mat
                         const Vector<Wide<T>>& scratch) {
   if (fuses<T>(shape))
     return fused_attention_backward<T>(exec, shape, dout, qkv, out, log_sums, dqkv, scratch);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (may_tile<T>)
     if (tiles<T>(shape)) return tiled_attention_backward(shape, dout, qkv, out, log_sums, dqkv, scratch);
   using W = Wide<T>;
   const std::size_t head_width = shape.width / shape.heads;

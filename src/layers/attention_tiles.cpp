@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "layers/strips.hpp"
 
@@ -36,6 +37,46 @@ Rows<T> rows_of(const Matrix<T>& matrix, const AttentionShape& shape, std::size_
       row};
 }
 
+/// Rows in float of one head after the other, in place of the 16-bit ones of its matrices.
+class WideRows {
+ public:
+  WideRows(const AttentionShape& shape, float* room)
+      : tokens_(shape.tokens), width_(shape.width / shape.heads), room_(room) {}
+
+  template <class T>
+  Rows<const float> copy(const Rows<const T>& from) {
+    if constexpr (std::is_same_v<T, float>) {
+      return from;
+    } else {
+      const Rows<float> to = next();
+      for (std::size_t token = 0; token < tokens_; ++token) std::copy_n(from[token], width_, to[token]);
+      return {to.data, to.row};
+    }
+  }
+  /// Where the values of `rows` are to be computed.
+  template <class T>
+  Rows<float> in_place_of(const Rows<T>& rows) {
+    if constexpr (std::is_same_v<T, float>)
+      return rows;
+    else
+      return next();
+  }
+  template <class T>
+  void round(const Rows<float>& from, const Rows<T>& to) const {
+    if constexpr (!std::is_same_v<T, float>)
+      for (std::size_t token = 0; token < tokens_; ++token) std::copy_n(from[token], width_, to[token]);
+  }
+
+ private:
+  Rows<float> next() {
+    float* rows = room_;
+    room_ += tokens_ * width_;
+    return {rows, width_};
+  }
+  std::size_t tokens_, width_;
+  float* room_;
+};
+
 /// Query rows from `first` against keys from `key`. On the diagonal row r sees keys up to its own.
 struct Square {
   std::size_t first, rows, key, keys, width;
@@ -56,13 +97,14 @@ void for_each_square(const AttentionShape& shape, std::size_t first, const Funct
 
 /// Tiles of scores and of their gradients (keys, rows), and of Q and dout (C / H, rows).
 struct Scratch {
-  float *scores, *gradients, *q, *d;
+  float *scores, *gradients, *q, *d, *end;
 
   Scratch(const AttentionShape& shape, float* data)
       : scores(data),
         gradients(scores + tile * tile),
         q(gradients + tile * tile),
-        d(q + tile * (shape.width / shape.heads)) {}
+        d(q + tile * (shape.width / shape.heads)),
+        end(d + tile * (shape.width / shape.heads)) {}
 };
 
 /// to (keys, rows) = k times the transposed rows.
@@ -243,35 +285,53 @@ bool attention_has_tiles(const AttentionShape& shape) {
   return Exec().concurrency() == 1 && shape.width / shape.heads <= widest_head;
 }
 
+template <class T>
 std::size_t tiled_attention_scratch_size(const AttentionShape& shape) {
-  return 2 * tile * (tile + shape.width / shape.heads);
+  const std::size_t head = shape.width / shape.heads, copies = std::is_same_v<T, float> ? 0 : 8;
+  return 2 * tile * (tile + head) + copies * shape.tokens * head;
 }
 
-void tiled_attention_forward(const AttentionShape& shape, const Matrix<const float>& qkv,
-                             const Matrix<float>& out, const Vector<float>& log_sums,
-                             const Vector<float>& scratch) {
+template <class T>
+void tiled_attention_forward(const AttentionShape& shape, const Matrix<const T>& qkv, const Matrix<T>& out,
+                             const Vector<float>& log_sums, const Vector<float>& scratch) {
   static const std::string label = "shardmark::attention_tiles::forward";
   const Scratch at(shape, scratch.data());
   for_each_head(label, shape, [&](std::size_t sample, std::size_t head) {
-    const auto part = [&](std::size_t block) { return rows_of(qkv, shape, sample, head, block); };
-    forward_head(shape, part(0), part(1), part(2), rows_of(out, shape, sample, head),
-                 log_sums.data() + (sample * shape.heads + head) * shape.tokens, at);
+    WideRows wide(shape, at.end);
+    const auto part = [&](std::size_t block) { return wide.copy(rows_of(qkv, shape, sample, head, block)); };
+    const auto result = rows_of(out, shape, sample, head);
+    const Rows<const float> q = part(0), k = part(1), v = part(2);
+    const Rows<float> sums = wide.in_place_of(result);
+    forward_head(shape, q, k, v, sums, log_sums.data() + (sample * shape.heads + head) * shape.tokens, at);
+    wide.round(sums, result);
   });
 }
 
-void tiled_attention_backward(const AttentionShape& shape, const Matrix<const float>& dout,
-                              const Matrix<const float>& qkv, const Matrix<const float>& out,
-                              const Vector<const float>& log_sums, const Matrix<float>& dqkv,
+template <class T>
+void tiled_attention_backward(const AttentionShape& shape, const Matrix<const T>& dout,
+                              const Matrix<const T>& qkv, const Matrix<const T>& out,
+                              const Vector<const float>& log_sums, const Matrix<T>& dqkv,
                               const Vector<float>& scratch) {
   static const std::string label = "shardmark::attention_tiles::backward";
   const Scratch at(shape, scratch.data());
   for_each_head(label, shape, [&](std::size_t sample, std::size_t head) {
-    const auto part = [&](const auto& matrix, std::size_t block = 0) {
-      return rows_of(matrix, shape, sample, head, block);
+    WideRows wide(shape, at.end);
+    const auto part = [&](const Matrix<const T>& matrix, std::size_t block = 0) {
+      return wide.copy(rows_of(matrix, shape, sample, head, block));
     };
-    const HeadGradients of_head{part(qkv, 0), part(qkv, 1),  part(qkv, 2),  part(out),
-                                part(dout),   part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)};
+    const auto result = [&](std::size_t block) { return rows_of(dqkv, shape, sample, head, block); };
+    const HeadGradients of_head{part(qkv, 0),
+                                part(qkv, 1),
+                                part(qkv, 2),
+                                part(out),
+                                part(dout),
+                                wide.in_place_of(result(0)),
+                                wide.in_place_of(result(1)),
+                                wide.in_place_of(result(2))};
     backward_head(shape, of_head, log_sums.data() + (sample * shape.heads + head) * shape.tokens, at);
+    wide.round(of_head.dq, result(0));
+    wide.round(of_head.dk, result(1));
+    wide.round(of_head.dv, result(2));
   });
 }
 
@@ -289,15 +349,18 @@ namespace shardmark {
 bool attention_has_tiles(const AttentionShape&) {
   return false;
 }
+template <class T>
 std::size_t tiled_attention_scratch_size(const AttentionShape&) {
   return 0;
 }
-void tiled_attention_forward(const AttentionShape&, const Matrix<const float>&, const Matrix<float>&,
+template <class T>
+void tiled_attention_forward(const AttentionShape&, const Matrix<const T>&, const Matrix<T>&,
                              const Vector<float>&, const Vector<float>&) {
   throw std::logic_error("attention in tiles: this build has none");
 }
-void tiled_attention_backward(const AttentionShape&, const Matrix<const float>&, const Matrix<const float>&,
-                              const Matrix<const float>&, const Vector<const float>&, const Matrix<float>&,
+template <class T>
+void tiled_attention_backward(const AttentionShape&, const Matrix<const T>&, const Matrix<const T>&,
+                              const Matrix<const T>&, const Vector<const float>&, const Matrix<T>&,
                               const Vector<float>&) {
   throw std::logic_error("attention in tiles: this build has none");
 }
@@ -308,3 +371,18 @@ void tiled_attention_product(bool, std::size_t, std::size_t, std::size_t, const 
 
 }  // namespace shardmark
 #endif
+
+namespace shardmark {
+
+#define SHARDMARK_INSTANTIATE(T)                                                                            \
+  template std::size_t tiled_attention_scratch_size<T>(const AttentionShape&);                              \
+  template void tiled_attention_forward<T>(const AttentionShape&, const Matrix<const T>&, const Matrix<T>&, \
+                                           const Vector<float>&, const Vector<float>&);                     \
+  template void tiled_attention_backward<T>(                                                                \
+      const AttentionShape&, const Matrix<const T>&, const Matrix<const T>&, const Matrix<const T>&,        \
+      const Vector<const float>&, const Matrix<T>&, const Vector<float>&);
+SHARDMARK_INSTANTIATE(float)
+SHARDMARK_INSTANTIATE(bf16)
+SHARDMARK_INSTANTIATE(fp16)
+
+}  // namespace shardmark

@@ -18,6 +18,25 @@ GemmCounter& gemm_counter() {
 
 namespace {
 
+/// Types that are multiplied as they are by a library, where the processor or the device can.
+struct Native {
+  bool bf16 = !exec_is_host, fp16 = !exec_is_host;
+  bool tf32 = false;  ///< in place of fp32
+};
+Native& native() {
+  static Native chosen;
+  return chosen;
+}
+
+}  // namespace
+
+template <class A>
+bool gemm_is_native() {
+  return (std::is_same_v<A, bf16> && native().bf16) || (std::is_same_v<A, fp16> && native().fp16);
+}
+
+namespace {
+
 /// Counts what happens during its life, and shows it to Kokkos Tools.
 class GemmRegion {
  public:
@@ -49,16 +68,6 @@ constexpr bool has_cublas = true;
 #else
 constexpr bool has_cublas = false;
 #endif
-
-/// Types that are multiplied as they are by a library, where the processor or the device can.
-struct Native {
-  bool bf16 = !exec_is_host, fp16 = !exec_is_host;
-  bool tf32 = false;  ///< in place of fp32
-};
-Native& native() {
-  static Native chosen;
-  return chosen;
-}
 
 /// Throws unless a library multiplies `param` here.
 void require_native(Dtype param, const std::string& wish) {
@@ -94,12 +103,12 @@ void scale(const Exec& exec, Wide<T> beta, const Matrix<T>& c) {
 
 template <class A, class C>
 void multiply(const Exec& exec, const Product<A, C>& product) {
-  constexpr bool brain = std::is_same_v<A, bf16>, half = std::is_same_v<A, fp16>;
+  [[maybe_unused]] constexpr bool brain = std::is_same_v<A, bf16>, half = std::is_same_v<A, fp16>;
   if constexpr (std::is_same_v<A, float> && std::is_same_v<C, float>) {
     tile_gemm(exec, product);
   } else if constexpr (std::is_same_v<A, double>) {
     blas_gemm(exec, product);
-  } else if ((brain && native().bf16) || (half && native().fp16)) {
+  } else if (gemm_is_native<A>()) {
 #ifdef KOKKOS_ENABLE_CUDA
     if constexpr (brain || half) cublas_gemm(exec, product);
 #else
@@ -174,6 +183,11 @@ void gemm_batched(const Exec& exec, Op op_a, Op op_b, std::size_t m, std::size_t
   const GemmRegion region(label, 2.0 * m * n * k * count);
   multiply(exec, Product<A, C>{op_a, op_b, m, n, k, alpha, a, b, beta, c, count});
 }
+
+template bool gemm_is_native<float>();
+template bool gemm_is_native<double>();
+template bool gemm_is_native<bf16>();
+template bool gemm_is_native<fp16>();
 
 #define SHARDMARK_INSTANTIATE(A, C)                                                                      \
   template void gemm<A, C>(const Exec&, Op, Op, Wide<A>, const Matrix<const A>&, const Matrix<const A>&, \

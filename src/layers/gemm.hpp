@@ -28,6 +28,10 @@ GemmCounter& gemm_counter();
 /// be met here. Without a call hosts emulate 16-bit products.
 void choose_gemm(Dtype param, const std::string& wish, bool tf32 = false);
 
+/// Whether products of A, bf16 or fp16, are a library's that multiplies them as they are; false for others.
+template <class A>
+bool gemm_is_native();
+
 /// What multiplies matrices of `param` now, such as "OpenBLAS 0.3.21 sgemm".
 std::string gemm_description(Dtype param);
 

@@ -30,20 +30,17 @@ OwnedVector<T> operand(const Exec& exec, std::size_t n) {
 }
 
 /// As attention in tiles has this product: what NT gives is computed transposed, from a transposed B.
-template <class A, class C>
-void product_in_tiles(const ProductShape& shape, const A* a, const A* b, C* c) {
-  if constexpr (std::is_same_v<A, float> && std::is_same_v<C, float>) {
-    if (shape.transpose_b)
-      tiled_attention_product(false, shape.n, shape.m, shape.k, b, a, c);
-    else
-      tiled_attention_product(true, shape.m, shape.n, shape.k, a, b, c);
-  }
+void product_in_tiles(const ProductShape& shape, const float* a, const float* b, float* c) {
+  if (shape.transpose_b)
+    tiled_attention_product(false, shape.n, shape.m, shape.k, b, a, c);
+  else
+    tiled_attention_product(true, shape.m, shape.n, shape.k, a, b, c);
 }
 
 /// The median of the rates of A x B -> C over the repeats, after two calls to warm up.
 template <class A, class C>
-double rate_of(const Exec& exec, const Communicator& world, const ProductShape& shape, bool in_tiles,
-               int repeats) {
+double rate_of(const Exec& exec, const Communicator& world, const ProductShape& shape,
+               [[maybe_unused]] bool in_tiles, int repeats) {
   const auto a = operand<A>(exec, shape.m * shape.k), b = operand<A>(exec, shape.k * shape.n);
   const auto c = operand<C>(exec, shape.m * shape.n);
   const Op op_a = shape.transpose_a ? Op::transpose : Op::none;
@@ -58,9 +55,13 @@ double rate_of(const Exec& exec, const Communicator& world, const ProductShape& 
     fence(exec, "shardmark::bench_gemm::rate_of: the clock starts");
     const Stopwatch watch;
     for (std::size_t i = 0; i < count; ++i) {
-      if (in_tiles)
-        product_in_tiles(shape, a.data(), b.data(), c.data());
-      else if (shape.batched)
+      if constexpr (std::is_same_v<A, float> && std::is_same_v<C, float>) {
+        if (in_tiles) {
+          product_in_tiles(shape, a.data(), b.data(), c.data());
+          continue;
+        }
+      }
+      if (shape.batched)
         gemm_batched<A, C>(exec, op_a, op_b, shape.m, shape.n, shape.k, 1, {a.data(), row_a, 0},
                            {b.data(), row_b, 0}, 0, {c.data(), shape.n, 0}, 1);
       else
@@ -106,17 +107,21 @@ std::vector<ProductRate> measure_products(const RunConfig& config, const Communi
   bytes[static_cast<std::size_t>(MemoryClass::activations)] = largest * size_of(config.precision.master);
   require_memory(world, bytes);
   const ModelConfig& model = config.model;
-  const bool tiles = config.precision.param == Dtype::fp32 && model.kind == "gpt" &&
-                     attention_has_tiles({config.train.micro_batch, model.context, model.heads, model.width});
+  const bool tiles =
+      model.kind == "gpt" &&
+      with_precision(config.precision,
+                     []<class T, class G>() { return !std::is_same_v<T, double> && !gemm_is_native<T>(); }) &&
+      attention_has_tiles({config.train.micro_batch, model.context, model.heads, model.width});
   std::vector<ProductRate> rates;
   for (const ProductShape& shape : shapes) {
     const bool in_tiles = tiles && shape.batched;
     const bool gradient = shape.name.find("weight gradient") != std::string::npos;
     const double rate = with_precision(config.precision, [&]<class T, class G>() {
+      if (in_tiles) return rate_of<float, float>(exec, world, shape, true, repeats);
       if (shape.wide || shape.name == "head forward")
-        return rate_of<T, Wide<T>>(exec, world, shape, in_tiles, repeats);
-      if (gradient) return rate_of<T, G>(exec, world, shape, in_tiles, repeats);
-      return rate_of<T, T>(exec, world, shape, in_tiles, repeats);
+        return rate_of<T, Wide<T>>(exec, world, shape, false, repeats);
+      if (gradient) return rate_of<T, G>(exec, world, shape, false, repeats);
+      return rate_of<T, T>(exec, world, shape, false, repeats);
     });
     rates.push_back({shape, rate});
     if (tell) tell(rates.back());
