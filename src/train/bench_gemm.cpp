@@ -11,6 +11,7 @@
 #include "layers/attention_tiles.hpp"
 #include "layers/gemm.hpp"
 #include "train/metrics.hpp"
+#include "train/peak.hpp"
 #include "train/precision_dispatch.hpp"
 #include "train/preflight.hpp"
 
@@ -74,7 +75,7 @@ double rate_of(const Exec& exec, const Communicator& world, const ProductShape& 
   return summarize(rates).median;
 }
 
-std::string table(const std::vector<ProductRate>& rates) {
+std::string table(const std::vector<ProductRate>& rates, double roof) {
   double best = 0, all = seconds_of(rates);
   for (const ProductRate& rate : rates) best = std::max(best, rate.flops_per_second);
   std::string text = fmt::format("{:<28}{:>8}{:>8}{:>8}{:>4}{:>12}{:>9}{:>12}\n", "product", "m", "n", "k",
@@ -84,8 +85,15 @@ std::string table(const std::vector<ProductRate>& rates) {
         fmt::format("{:<28}{:>8}{:>8}{:>8}{:>4}{:>12.1f}{:>9.2f}{:>12.3f}\n", shape.name, shape.m, shape.n,
                     shape.k, std::string(shape.transpose_a ? "T" : "N") + (shape.transpose_b ? "T" : "N"),
                     rate / 1e9, rate / best, shape.times * shape.flops() / rate / all);
-  return text + fmt::format("best {:.1f} GFLOP/s; a micro-batch's products take {:.4f} s at these rates\n",
-                            best / 1e9, all);
+  text += fmt::format("best {:.1f} GFLOP/s; a micro-batch's products take {:.4f} s at these rates\n",
+                      best / 1e9, all);
+  if (roof == 0) return text;
+  double flops = 0;
+  for (const auto& [shape, rate] : rates) flops += shape.times * shape.flops();
+  return text + fmt::format(
+                    "fp32 multiply-adds from registers alone: {:.1f} GFLOP/s; the best product has {:.2f} "
+                    "of that, all of them {:.2f}\n",
+                    roof / 1e9, best / roof, flops / all / roof);
 }
 
 }  // namespace
@@ -136,8 +144,10 @@ ExitCode bench_gemm(const BenchGemmOptions& options) {
   choose_gemm(config.precision.param, config.precision.gemm, config.precision.tf32);
   const std::size_t products = product_shapes(config.model, config.activations()).size();
   std::size_t done = 0;
+  double roof = 0;  // the best of looks between the products: the clock of a processor may change
   const auto rates = measure_products(config, *world, options.repeats, [&](const ProductRate& rate) {
     ++done;
+    roof = std::max(roof, measure_fma_roof(Exec()));
     if (world->rank() == 0)
       fmt::print(stderr, "{} of {}: {} {:.1f} GFLOP/s\n", done, products, rate.shape.name,
                  rate.flops_per_second / 1e9);
@@ -146,7 +156,7 @@ ExitCode bench_gemm(const BenchGemmOptions& options) {
     if (world->rank() != 0) return;
     fmt::print("{} ranks at once, rank 0, {} by {}, medians of {}\n{}", world->size(),
                name_of(config.precision.param), gemm_description(config.precision.param), options.repeats,
-               table(rates));
+               table(rates, roof));
     if (options.json.empty()) return;
     auto rows = nlohmann::ordered_json::array();
     for (const auto& [shape, rate] : rates)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "layers/gemm.hpp"
 
@@ -29,6 +30,66 @@ double measure_gemm_peak(const Exec& exec) {
   }
   return best;
 }
+
+#ifdef KOKKOS_ENABLE_CUDA
+
+double measure_fma_roof(const Exec&) {
+  return 0;
+}
+
+#else
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr std::size_t vector_bytes = 64;
+#elif defined(__AVX__)
+constexpr std::size_t vector_bytes = 32;
+#else
+constexpr std::size_t vector_bytes = 16;
+#endif
+using Lanes = float __attribute__((vector_size(vector_bytes)));
+
+// More chains than latency times instructions a cycle (4 x 2 today), fewer than registers (16).
+constexpr std::size_t chains = 12;
+constexpr int links = 20000;
+constexpr double flops_a_thread = 2.0 * chains * links * (vector_bytes / sizeof(float));
+
+/// Chains of s = s x + y: no link can start before the last one has ended. No two chains are the same.
+/// By itself, so that all registers are its own.
+template <std::size_t... Chain>
+[[gnu::noinline]] float multiply_and_add(float x, float y, std::index_sequence<Chain...>) {
+  Lanes sums[] = {static_cast<float>(Chain) * y - Lanes{}...};
+  for (int link = 0; link < links; ++link) ((sums[Chain] = sums[Chain] * x + y), ...);
+  const Lanes sum = (sums[Chain] + ...);
+  return sum[0];
+}
+
+}  // namespace
+
+double measure_fma_roof(const Exec& exec) {
+  constexpr int repeats = 50;
+  const int threads = exec.concurrency();
+  volatile float x = 0.5f, y = 1;  // unknown to the compiler
+  double best = 0;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    const float factor = x, term = y;
+    float sum = 0;
+    const auto start = std::chrono::steady_clock::now();
+    Kokkos::parallel_reduce(
+        "shardmark::peak::fma_roof", Kokkos::RangePolicy<Exec>(exec, 0, threads),
+        KOKKOS_LAMBDA(int, float& sum_of_thread) {
+          sum_of_thread += multiply_and_add(factor, term, std::make_index_sequence<chains>());
+        },
+        sum);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    y = sum > 0 ? 1 : 2;  // the sum is needed
+    best = std::max(best, threads * flops_a_thread / seconds.count());
+  }
+  return best;
+}
+
+#endif
 
 #define SHARDMARK_INSTANTIATE(T) template double measure_gemm_peak<T>(const Exec&);
 SHARDMARK_FOR_SCALARS(SHARDMARK_INSTANTIATE)

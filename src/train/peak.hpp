@@ -14,4 +14,8 @@ inline constexpr std::size_t gemm_peak_size = exec_is_host ? 1024 : 4096;
 template <class T>
 double measure_gemm_peak(const Exec& exec);
 
+/// The roof over every product in fp32: FLOP/s of multiply-adds whose operands are all in registers, on the
+/// threads of `exec`, best of a few tenths of a millisecond each. 0 on devices, where it is not measured.
+double measure_fma_roof(const Exec& exec);
+
 }  // namespace shardmark

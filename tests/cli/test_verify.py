@@ -90,9 +90,17 @@ class Benches(harness.CliTest):
             self.assertAlmostEqual(row["loss"], rows[0]["loss"], delta=1e-5 * rows[0]["loss"])
 
     def test_gemm_and_step(self):
-        products, _ = self.figures("gemm", "--repeats", "2")
+        products, out = self.figures("gemm", "--repeats", "2")
         self.assertEqual(len(products), 3 * 5 + 3)
         self.assertTrue(all(product["flops_per_second"] > 0 for product in products))
+        flops = [p["times"] * 2 * p["m"] * p["n"] * p["k"] for p in products]
+        mean = sum(flops) / sum(f / p["flops_per_second"] for f, p in zip(flops, products))
+        roof, best, all_of_them = map(float, re.search(
+            r"registers alone: ([\d.]+) GFLOP/s; the best product has ([\d.]+) of that, all of them ([\d.]+)",
+            out[-1]).groups())
+        self.assertAlmostEqual(best * roof * 1e9, max(product["flops_per_second"] for product in products),
+                               delta=0.006 * roof * 1e9)
+        self.assertAlmostEqual(all_of_them * roof * 1e9, mean, delta=0.006 * roof * 1e9)
         for changes in ({}, {"model.kind": "mlp", "model.sizes": [8, 16, 4], "data.kind": "teacher"}):
             step, _ = self.figures("step", "--steps", "2", changes=changes)
             parts = sum(step["seconds"].values()) + step["exposed_communication_seconds"]
