@@ -19,7 +19,6 @@ namespace shardmark::strips {
 
 using Lanes = float __attribute__((vector_size(64)));
 using AnyLanes = float __attribute__((vector_size(64), aligned(4), may_alias));  // at any address
-using Index = int __attribute__((vector_size(64)));
 inline constexpr std::size_t lanes = 16;
 
 inline Lanes load(const float* from) {
@@ -163,17 +162,18 @@ inline void multiply(const Product& p, Part part = Part::all) {
 /// Exchanges what lies off the diagonal of blocks of 2 x 2 squares with `Size` rows.
 template <std::size_t Size>
 void exchange_squares(Lanes (&rows)[lanes]) {
-  Index upper, lower;
+  alignas(64) int from_upper[lanes], from_lower[lanes];
   for (std::size_t j = 0; j < lanes; ++j) {
     const bool right = (j & Size) != 0;
-    upper[j] = static_cast<int>(right ? lanes + j - Size : j);
-    lower[j] = static_cast<int>(right ? lanes + j : j + Size);
+    from_upper[j] = static_cast<int>(right ? lanes + j - Size : j);
+    from_lower[j] = static_cast<int>(right ? lanes + j : j + Size);
   }
+  const __m512i upper = _mm512_load_si512(from_upper), lower = _mm512_load_si512(from_lower);
   for (std::size_t i = 0; i < lanes; ++i) {
     if ((i & Size) != 0) continue;
     const Lanes x = rows[i], y = rows[i + Size];
-    rows[i] = __builtin_shuffle(x, y, upper);
-    rows[i + Size] = __builtin_shuffle(x, y, lower);
+    rows[i] = _mm512_permutex2var_ps(x, upper, y);
+    rows[i + Size] = _mm512_permutex2var_ps(x, lower, y);
   }
 }
 
