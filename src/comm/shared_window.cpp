@@ -113,9 +113,13 @@ SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes
   const auto require = [&](bool fits) {
     if (all_say(comm, fits)) return;
     window_->window.release();  // some rank may have none to give back
-    throw EnvironmentError("shared memory of this node is short: no room for " +
-                           std::to_string(parts * pages) + " bytes more (" + label +
-                           "): enlarge /dev/shm, or use comm.backend = \"mpi\"");
+    int ranks = 0;
+    SHARDMARK_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
+    const bool everywhere = static_cast<std::size_t>(ranks) == members_.size();
+    throw Error(ExitCode::environment,
+                "shared memory of this node is short: no room for " + std::to_string(parts * pages) +
+                    " bytes more (" + label + "): enlarge /dev/shm, or use comm.backend = \"mpi\"",
+                everywhere);
   };
   // Open MPI wants some more than it is asked for, and hangs where it gets less.
   const std::uint64_t wanted = parts * (pages + page_size());
