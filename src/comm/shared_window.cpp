@@ -17,6 +17,7 @@
 
 #include "comm/mpi_call.hpp"
 #include "core/handle.hpp"
+#include "core/runtime.hpp"
 
 namespace shardmark {
 
@@ -114,7 +115,7 @@ SharedWindow::SharedWindow(int node, std::vector<int> members, std::size_t bytes
     if (all_say(comm, fits)) return;
     window_->window.release();  // some rank may have none to give back
     int ranks = 0;
-    SHARDMARK_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
+    SHARDMARK_MPI(MPI_Comm_size(MPI_Comm_f2c(Runtime::mpi_world()), &ranks));
     const bool everywhere = static_cast<std::size_t>(ranks) == members_.size();
     throw Error(ExitCode::environment,
                 "shared memory of this node is short: no room for " + std::to_string(parts * pages) +
