@@ -58,9 +58,11 @@ struct NcclCommunicator::Work final : Pending::Work {
     if (!waited_) engine_.block_until(*done_);
   }
 
-  void wait() override {
+  void wait() override { wait_on(exec_); }
+  void wait_on(const Exec& exec) override {
     engine_.check();
-    SHARDMARK_CUDA(cudaStreamWaitEvent(stream_of(exec_), done_->get(), 0));
+    engine_.require_launched(*done_);
+    SHARDMARK_CUDA(cudaStreamWaitEvent(stream_of(exec), done_->get(), 0));
     waited_ = true;
   }
   bool done() const override { return NcclEngine::query(*done_) == cudaSuccess; }
