@@ -28,7 +28,7 @@ std::unique_ptr<Communicator> make_nccl_world(std::shared_ptr<MpiShared> shared,
 /// Communicators are made at their first collective, all ranks of a group at the same place, from an id that
 /// the group's rank 0 makes and MPI broadcasts: groups that never communicate cost no device memory, and the
 /// order is that of the schedule, the same on all ranks (shard groups before replica groups). Groups of one
-/// have none. group_calls() hands small ones to NCCL in one call.
+/// have none. group_calls() hands small ones to NCCL in one call, whose own time is in nobody's times().
 ///
 /// All dtypes go natively; NCCL rounds each addition of 16-bit floats to 16 bits.
 class NcclCommunicator final : public MpiCommunicator {
