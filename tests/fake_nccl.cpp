@@ -168,6 +168,16 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+ncclResult_t ncclGroupStart() {
+  note("group");
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  note("group end");
+  if (state().group_fails) return ncclSystemError;
+  return state().slow_answers > 0 ? ncclInProgress : ncclSuccess;
+}
+
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t) {
   note("all-gather");

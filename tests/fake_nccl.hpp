@@ -13,6 +13,7 @@ namespace shardmark::fake {
 struct Fake {
   std::atomic<bool> hangs = false;        ///< events stay open until communicators are aborted
   std::atomic<bool> fails_later = false;  ///< NCCL reports an asynchronous error
+  std::atomic<bool> group_fails = false;  ///< at its end
   std::atomic<int> slow_answers = 0;      ///< times that each call is said to be in progress
 
   std::vector<std::string> log;  ///< calls of the main thread, in order

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "comm/mesh.hpp"
@@ -207,6 +208,45 @@ TEST(Mesh, RefusesASizeThatDoesNotDivide) {
     FAIL();
   } catch (const DeckError& error) {
     EXPECT_NE(std::string(error.what()).find("valid: 1"), std::string::npos) << error.what();
+  }
+}
+
+// The devices of ranks in order; ranks of different nodes have different ones though their local index is the
+// same. A pair in the middle is found first: it is complete first.
+TEST(Devices, OneForEachRankUnlessSharingIsAllowed) {
+  const std::vector<std::string> own = {"GPU-a", "GPU-b", "GPU-c", "GPU-d"}, none = {"", "", ""};
+  const std::vector<std::string> shared = {"GPU-a", "GPU-b", "GPU-c", "GPU-b", "GPU-a"};
+  for (const char* backend : {"mpi", "mpi, staged", "nccl"})
+    for (const bool allowed : {false, true}) {
+      EXPECT_EQ(device_fault(own, allowed, backend), "");
+      EXPECT_EQ(device_fault(none, allowed, backend), "");
+    }
+  const std::string start =
+      "ranks 1 and 3 share the device GPU-b: start at most as many ranks a node as it has devices";
+  const std::string way_out = ", or set comm.share_device = true, which comm.backend = \"mpi\" allows";
+  EXPECT_EQ(device_fault(shared, false, "mpi"), start + way_out);
+  EXPECT_EQ(device_fault(shared, true, "mpi, sums staged"), "");
+  EXPECT_EQ(device_fault(shared, false, "nccl"), start + "; NCCL needs one for each");
+  EXPECT_EQ(device_fault(shared, true, "nccl"), device_fault(shared, false, "nccl"));
+}
+
+TEST(Devices, AllRanksThrowTheSameErrorWhereTwoShareOne) {
+  const auto world = make_world_communicator("mpi");
+  const int P = world->size(), r = world->rank();
+  EXPECT_NO_THROW(require_own_devices(*world, "GPU-" + std::to_string(r), false));
+  const std::string uuid = "GPU-" + std::to_string(std::min(r, P - 2));  // the last two have one
+  EXPECT_NO_THROW(require_own_devices(*world, uuid, true));
+  if (P == 1) return;
+  try {
+    require_own_devices(*world, uuid, false);
+    ADD_FAILURE() << "they share one";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_TRUE(error.everywhere());
+    const auto texts = world->host_gather(error.what());
+    EXPECT_EQ(std::count(texts.begin(), texts.end(), texts[0]), P);
+    EXPECT_EQ(texts[0].rfind("ranks " + std::to_string(P - 2) + " and " + std::to_string(P - 1), 0), 0u)
+        << texts[0];
   }
 }
 

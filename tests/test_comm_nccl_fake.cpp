@@ -21,7 +21,7 @@ namespace {
 class Nccl : public testing::Test {
  protected:
   void SetUp() override {
-    fake_.hangs = fake_.fails_later = false;
+    fake_.hangs = fake_.fails_later = fake_.group_fails = false;
     fake_.slow_answers = fake_.aborted = fake_.destroyed = 0;
     fake_.log.clear();
   }
@@ -124,6 +124,103 @@ TEST_F(Nccl, GroupsHaveTheirOwnCommunicatorsOnTheSameStream) {
   world->start_broadcast(exec_, data.view, 0).wait();
   EXPECT_EQ(data.view(0), world->size() <= 2 ? 1.0F : 4.0F);
   EXPECT_EQ(std::count(fake_.log.begin(), fake_.log.end(), "stream 1 -5"), 1);
+}
+
+// One NCCL group of the small ones, and events behind its end; the large one by itself; nothing before the
+// end.
+TEST_F(Nccl, SmallCollectivesOfAGroupGoInOneCall) {
+  for (const int slow : {0, 100}) {
+    auto world = make_world(60);
+    const int P = world->size(), r = world->rank();
+    if (P == 1) GTEST_SKIP() << "a rank alone starts no collective";
+    const std::size_t large = NcclEngine::grouped_bytes / sizeof(float) + 1;
+    auto a = world->allocate<float>(P, "shardmark::test::a"),
+         b = world->allocate<float>(1, "shardmark::test::b"),
+         c = world->allocate<float>(large, "shardmark::test::c"),
+         d = world->allocate<float>(2 * P, "shardmark::test::d");
+    a.view(r) = static_cast<float>(r);
+    b.view(0) = c.view(large - 1) = 1;
+    for (int i = 0; i < 2 * P; ++i) d.view(i) = 1;
+    world->start_all_reduce(exec_, slice(c.view, 0, 1)).wait();  // makes the communicator
+    fake_.slow_answers = slow;
+    fake_.log.clear();
+    Pending gather, sum, large_sum, scatter;
+    world->group_calls([&] {
+      gather = world->start_all_gather(exec_, a.view);
+      world->group_calls([&] { sum = world->start_all_reduce(exec_, b.view); });
+      EXPECT_THROW(sum.wait(), std::logic_error);
+      sum = world->start_all_reduce(exec_, b.view, Reduction::max);
+      large_sum = world->start_all_reduce(exec_, c.view);
+      scatter = world->start_reduce_scatter(exec_, d.view, slice(d.view, 2 * r, 2 * r + 2));
+      fake_.log.push_back("last start");
+    });
+    for (Pending* pending : {&gather, &sum, &large_sum, &scatter}) pending->wait();
+    std::vector<std::string> expected;
+    for (int starts = 0; starts < 5; ++starts) {
+      expected.push_back("record on compute");
+      expected.push_back("nccl waits");
+    }
+    for (const char* entry :
+         {"last start", "group", "all-gather", "all-reduce", "all-reduce", "group end", "record on nccl",
+          "record on nccl", "record on nccl", "all-reduce", "record on nccl", "reduce-scatter",
+          "record on nccl", "compute waits", "compute waits", "compute waits", "compute waits"})
+      expected.push_back(entry);
+    EXPECT_EQ(fake_.log, expected);
+    for (int i = 0; i < P; ++i) EXPECT_EQ(a.view(i), i);
+    EXPECT_EQ(b.view(0), P);
+    EXPECT_EQ(c.view(large - 1), P);
+    EXPECT_EQ(d.view(2 * r + 1), P);
+    world.reset();
+  }
+}
+
+TEST_F(Nccl, AGroupThatThrowsOrFailsLeavesNoneOpen) {
+  auto world = make_world(60);
+  if (world->size() == 1) GTEST_SKIP() << "a rank alone starts no collective";
+  auto data = world->allocate<float>(2 * world->size(), "shardmark::test::data");
+  Pending first, second;
+  const auto start_two = [&] {
+    first = world->start_all_gather(exec_, data.view);
+    second = world->start_all_reduce(exec_, data.view);
+  };
+  EXPECT_THROW(world->group_calls([&] {
+    start_two();
+    throw std::runtime_error("elsewhere");
+  }),
+               std::runtime_error);
+  first.wait();
+  second.wait();
+  EXPECT_EQ(std::count(fake_.log.begin(), fake_.log.end(), "all-gather"), 0);
+  fake_.group_fails = true;
+  try {
+    world->group_calls(start_two);
+    ADD_FAILURE() << "the end of NCCL's group failed";
+  } catch (const EnvironmentError& error) {
+    EXPECT_EQ(std::string(error.what()).rfind("NCCL: ncclAllGather of 2 fp32 a rank among", 0), 0u)
+        << error.what();
+  }
+  EXPECT_EQ(fake_.aborted, 1);
+}
+
+/// How often a step opens NCCL's group, and how many all-reduces it asks for.
+std::pair<int, int> groups_of_step(const Communicator& world, const std::vector<std::string>& overrides) {
+  SmallRun<float> run(world, overrides);
+  run.steps(1);
+  std::vector<std::string>& log = fake::state().log;
+  log.clear();
+  run.steps(1);
+  return {std::count(log.begin(), log.end(), "group"), std::count(log.begin(), log.end(), "all-reduce")};
+}
+
+// All units' gradients are one group with ddp; with zero1 the first gathers are one, and then a reduction
+// goes with the gather or the reduction next to it where there is one.
+TEST_F(Nccl, SmallUnitsAreGrouped) {
+  auto world = make_world(60);
+  if (world->size() == 1) GTEST_SKIP() << "a rank alone starts no collective";
+  using Counts = std::pair<int, int>;
+  EXPECT_EQ(groups_of_step(*world, {"parallel.strategy=ddp", "model.layers=4"}), Counts(1, 5));
+  EXPECT_EQ(
+      groups_of_step(*world, {"parallel.strategy=zero1", "model.layers=4", "parallel.prefetch=9"}).first, 1);
 }
 
 /// For each all-gather of a forward pass, in order: the kernels that were launched between its start and the

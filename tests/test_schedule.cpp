@@ -36,6 +36,10 @@ std::vector<ScheduleInput> all_inputs() {
               input.shard_size = shard_size;
               input.replicas = replicas;
               inputs.push_back(input);
+              if (replicas == 1) continue;
+              input.slices.assign(input.is_root.size(), 10);
+              input.summed_together = 25;
+              inputs.push_back(input);
             }
   return inputs;
 }
@@ -161,6 +165,44 @@ TEST(Schedule, CountsInAStepAreThoseOfTheWholeSchedule) {
               << input.strategy.name << " micro-batches=" << micro_batches;
       }
     }
+}
+
+/// The runs of starts in a schedule, each as the places of its units.
+std::vector<std::vector<std::size_t>> runs_of_starts(const std::vector<Action>& schedule, Verb verb) {
+  std::vector<std::vector<std::size_t>> runs;
+  for (std::size_t i = 0; i < schedule.size(); i += started_together(schedule, i)) {
+    if (schedule[i].verb != verb) continue;
+    runs.emplace_back();
+    for (std::size_t j = 0; j < started_together(schedule, i); ++j)
+      runs.back().push_back(schedule[i + j].index);
+  }
+  return runs;
+}
+
+using Runs = std::vector<std::vector<std::size_t>>;
+
+// Blocks of 10 elements, the root of 100: three blocks make 25, the last one waits for the root.
+TEST(Schedule, SmallAllReducesWaitForEachOther) {
+  ScheduleInput input = gpt(/*tied=*/true);
+  input.shard_size = 1;
+  input.replicas = 2;
+  input.micro_batches = 2;
+  EXPECT_EQ(runs_of_starts(make_training_schedule(input), Verb::all_reduce), (Runs{{4}, {3}, {2}, {1}, {0}}));
+  input.slices = {100, 10, 10, 10, 10};
+  input.summed_together = 25;
+  EXPECT_EQ(runs_of_starts(make_training_schedule(input), Verb::all_reduce), (Runs{{4, 3, 2}, {1, 0}}));
+  input.slices = {1, 1, 30, 1, 1};
+  EXPECT_EQ(runs_of_starts(make_training_schedule(input), Verb::all_reduce), (Runs{{4, 3, 2}, {1, 0}}));
+}
+
+TEST(Schedule, GathersThatNothingPartsStartTogether) {
+  ScheduleInput input = gpt(/*tied=*/true);
+  input.strategy = strategies[1];
+  ASSERT_STREQ(input.strategy.name, "zero1");
+  input.prefetch = 2;
+  EXPECT_EQ(runs_of_starts(make_training_schedule(input), Verb::unshard), (Runs{{0, 1, 2}, {3}, {4}}));
+  input.prefetch = 9;
+  EXPECT_EQ(runs_of_starts(make_training_schedule(input), Verb::unshard), (Runs{{0, 1, 2, 3, 4}}));
 }
 
 TEST(Schedule, GathersTheNextUnitBeforeItComputesThisOne) {

@@ -111,6 +111,23 @@ class Communicator {
                  [&] { return broadcast(exec, data.data(), data.extent(0), dtype_of<T>, root); });
   }
 
+  /// Runs `starts`, which starts collectives, of any groups of the job, and waits for none of them. Back ends
+  /// whose library carries several out in one call give it the small ones together; on those nothing is under
+  /// way before the end, and nothing is where `starts` throws. May be nested: the outermost one counts.
+  template <class Starts>
+  void group_calls(const Starts& starts) {
+    open_group();
+    try {
+      starts();
+    } catch (...) {
+      drop_group();
+      throw;
+    }
+    close_group();
+  }
+  /// Collectives of so many bytes a rank in all go in one call; 0 where each goes by itself.
+  virtual std::size_t grouped_bytes() const { return 0; }
+
   /// Small host arrays, blocking, not counted as traffic.
   template <class T>
   void host_all_reduce(T* data, std::size_t n, Reduction op = Reduction::sum) const {
@@ -146,6 +163,9 @@ class Communicator {
   /// Before each collective: where the library does not follow the order of `exec`, fences it. Not counted as
   /// time of the collective.
   virtual void make_ready(const Exec& /*exec*/) {}
+  virtual void open_group() {}
+  virtual void close_group() {}
+  virtual void drop_group() {}
   virtual std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& label, CommMemory) = 0;
   virtual Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) = 0;
   virtual Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) = 0;

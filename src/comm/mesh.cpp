@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <map>
+
 #include "core/device.hpp"
 
 namespace shardmark {
@@ -40,13 +42,25 @@ Mesh make_mesh(const Communicator& world, int shard_size) {
   return mesh;
 }
 
-void require_own_devices(const Communicator& world, const std::string& sentence) {
-  const std::vector<std::string> uuids = world.host_gather(device_uuid());
-  for (std::size_t b = 0; b < uuids.size(); ++b)
-    for (std::size_t a = 0; a < b; ++a)
-      if (!uuids[a].empty() && uuids[a] == uuids[b])
-        throw Error(ExitCode::environment,
-                    fmt::format("ranks {} and {} share the device {}: {}", a, b, uuids[a], sentence), true);
+std::string device_fault(const std::vector<std::string>& uuids, bool allowed, const std::string& backend) {
+  const bool nccl = backend == "nccl";
+  if (allowed && !nccl) return "";
+  std::map<std::string, std::size_t> first_with;
+  for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
+    const auto [first, is_new] = first_with.emplace(uuids[rank], rank);
+    if (is_new || uuids[rank].empty()) continue;
+    return fmt::format(
+        "ranks {} and {} share the device {}: start at most as many ranks a node as it has devices{}",
+        first->second, rank, uuids[rank],
+        nccl ? "; NCCL needs one for each"
+             : ", or set comm.share_device = true, which comm.backend = \"mpi\" allows");
+  }
+  return "";
+}
+
+void require_own_devices(const Communicator& world, const std::string& uuid, bool allowed) {
+  const std::string fault = device_fault(world.host_gather(uuid), allowed, world.backend());
+  if (!fault.empty()) throw Error(ExitCode::environment, fault, true);
 }
 
 namespace {

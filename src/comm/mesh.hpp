@@ -28,9 +28,13 @@ std::vector<int> valid_shard_sizes(int ranks);
 /// Collective. `shard_size` 0 means the ranks of a node. Throws DeckError where the size does not divide P.
 Mesh make_mesh(const Communicator& world, int shard_size);
 
-/// Throws Error on all ranks where two ranks compute on the same CUDA device; `sentence` ends the message.
-/// Collective.
-void require_own_devices(const Communicator& world, const std::string& sentence);
+/// What is wrong where two ranks compute on one device, or nothing. `uuids`: of each rank's device, empty
+/// without one. UUIDs tell devices of different nodes apart, and one device seen from two containers they do
+/// not. `allowed`: that ranks share one, which backend "nccl" can't do.
+std::string device_fault(const std::vector<std::string>& uuids, bool allowed, const std::string& backend);
+
+/// Throws Error(environment) on all ranks where device_fault() finds one. `uuid`: device_uuid(). Collective.
+void require_own_devices(const Communicator& world, const std::string& uuid, bool allowed);
 
 /// A line a rank: rank, host, shard, replica, and the device: "host", or the execution space, on CUDA builds
 /// the device's number, name and UUID, and whether MPI reads its memory. Collective.

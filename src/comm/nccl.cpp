@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/mesh.hpp"
+#include "core/device.hpp"
 #include "core/runtime.hpp"
 
 #ifdef SHARDMARK_HAVE_NCCL
@@ -58,9 +59,11 @@ struct NcclCommunicator::Work final : Pending::Work {
     if (!waited_) engine_.block_until(*done_);
   }
 
-  void wait() override {
+  void wait() override { wait_on(exec_); }
+  void wait_on(const Exec& exec) override {
     engine_.check();
-    SHARDMARK_CUDA(cudaStreamWaitEvent(stream_of(exec_), done_->get(), 0));
+    engine_.require_launched(*done_);
+    SHARDMARK_CUDA(cudaStreamWaitEvent(stream_of(exec), done_->get(), 0));
     waited_ = true;
   }
   bool done() const override { return NcclEngine::query(*done_) == cudaSuccess; }
@@ -155,7 +158,7 @@ std::unique_ptr<Communicator> make_nccl_world(std::shared_ptr<MpiShared> shared,
                     Exec::name() + "); valid: auto, mpi, or a build with CUDA");
   auto world = std::make_unique<NcclCommunicator>(MPI_Comm_f2c(Runtime::mpi_world()), std::move(shared),
                                                   std::make_shared<NcclEngine>(timeout));
-  require_own_devices(*world, "NCCL needs one a rank; start as many ranks a node as it has devices");
+  require_own_devices(*world, device_uuid(), false);
   return world;
 }
 

@@ -28,7 +28,7 @@ std::unique_ptr<Communicator> make_nccl_world(std::shared_ptr<MpiShared> shared,
 /// Communicators are made at their first collective, all ranks of a group at the same place, from an id that
 /// the group's rank 0 makes and MPI broadcasts: groups that never communicate cost no device memory, and the
 /// order is that of the schedule, the same on all ranks (shard groups before replica groups). Groups of one
-/// have none.
+/// have none. group_calls() hands small ones to NCCL in one call, whose own time is in nobody's times().
 ///
 /// All dtypes go natively; NCCL rounds each addition of 16-bit floats to 16 bits.
 class NcclCommunicator final : public MpiCommunicator {
@@ -38,9 +38,13 @@ class NcclCommunicator final : public MpiCommunicator {
 
   std::string backend() const override { return "nccl"; }
   std::unique_ptr<Communicator> split(int color, int key) const override;
+  std::size_t grouped_bytes() const override { return NcclEngine::grouped_bytes; }
 
  protected:
   void make_ready(const Exec&) override;
+  void open_group() override { engine_->open_group(); }
+  void close_group() override { engine_->close_group(); }
+  void drop_group() override { engine_->drop_group(); }
   Pending all_gather(const Exec&, void* whole, std::size_t slice, Dtype) override;
   Pending reduce_scatter(const Exec&, void* whole, void* out, std::size_t slice, Dtype) override;
   Pending all_reduce(const Exec&, void* data, std::size_t n, Dtype, Reduction) override;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <stdexcept>
+#include <utility>
 
 #include "comm/nccl_call.hpp"
 #include "core/cuda_call.hpp"
@@ -52,7 +54,7 @@ ncclComm_t NcclEngine::open(const std::string& id, int ranks, int rank) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
-  settle(comm, {"ncclCommInitRankConfig", 0, {}, ranks}, [&] {
+  settle({&comm, 1}, {"ncclCommInitRankConfig", 0, {}, ranks}, [&] {
     const ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, name, rank, &config);
     if (comm != nullptr) open_.push_back(comm);
     return result;
@@ -64,7 +66,7 @@ void NcclEngine::close(ncclComm_t comm) {
   const auto is_open = [&] { return std::find(open_.begin(), open_.end(), comm) != open_.end(); };
   try {
     if (std::uncaught_exceptions() == 0)
-      settle(comm, {"ncclCommFinalize"}, [&] { return ncclCommFinalize(comm); });
+      settle({&comm, 1}, {"ncclCommFinalize"}, [&] { return ncclCommFinalize(comm); });
     const std::lock_guard lock(mutex_);
     if (!is_open()) return;
     open_.erase(std::find(open_.begin(), open_.end(), comm));
@@ -83,13 +85,60 @@ void NcclEngine::follow(cudaStream_t compute) {
 std::shared_ptr<CudaEvent> NcclEngine::launch(
     ncclComm_t comm, const NcclCall& call,
     const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& enqueue) {
-  settle(comm, call, [&] { return enqueue(comm, stream_.get()); });
-  auto done = std::make_shared<CudaEvent>(make_cuda_event());
-  SHARDMARK_CUDA(cudaEventRecord(done->get(), stream_.get()));
+  Noted noted{comm, call, enqueue, std::make_shared<CudaEvent>(make_cuda_event())};
+  const auto done = noted.done;
+  if (groups_ > 0)
+    noted_.push_back(std::move(noted));
+  else
+    launch_together({&noted, 1});
+  return done;
+}
+
+void NcclEngine::close_group() {
+  if (--groups_ > 0) return;
+  std::vector<Noted> noted = std::exchange(noted_, {});
+  for (std::size_t begin = 0, end = 0; begin < noted.size(); begin = end) {
+    std::size_t bytes = 0;
+    do bytes += noted[end++].call.bytes();
+    while (end < noted.size() && bytes + noted[end].call.bytes() <= grouped_bytes);
+    launch_together(std::span(noted).subspan(begin, end - begin));
+  }
+}
+
+void NcclEngine::drop_group() {
+  --groups_;
+  noted_.clear();
+}
+
+void NcclEngine::require_launched(const CudaEvent& event) const {
+  for (const Noted& noted : noted_)
+    if (noted.done.get() == &event)
+      throw std::logic_error(std::string(noted.call.function) +
+                             " was waited for before its group was closed");
+}
+
+void NcclEngine::launch_together(std::span<Noted> calls) {
+  std::vector<ncclComm_t> comms;
+  for (const Noted& call : calls)
+    if (std::find(comms.begin(), comms.end(), call.comm) == comms.end()) comms.push_back(call.comm);
+  settle(comms, calls.front().call, [&] { return enqueue_together(calls); });
+  for (const Noted& call : calls) SHARDMARK_CUDA(cudaEventRecord(call.done->get(), stream_.get()));
   const std::lock_guard lock(mutex_);
   if (in_flight_.empty()) progress_ = Clock::now();
-  in_flight_.push_back({done, call});
-  return done;
+  for (const Noted& call : calls) in_flight_.push_back({call.done, call.call});
+}
+
+ncclResult_t NcclEngine::enqueue_together(std::span<Noted> calls) {
+  const auto enqueue = [&](const Noted& call) { return call.enqueue(call.comm, stream_.get()); };
+  if (calls.size() == 1) return enqueue(calls.front());
+  const auto went_well = [](ncclResult_t result) {
+    return result == ncclSuccess || result == ncclInProgress;
+  };
+  ncclResult_t result = ncclGroupStart();
+  if (!went_well(result)) return result;
+  for (auto call = calls.begin(); call != calls.end() && went_well(result); ++call) result = enqueue(*call);
+  const ncclResult_t ended = ncclGroupEnd();  // also after a failure, else the group stays open
+  return went_well(result) ? ended : result;
 }
 
 cudaError_t NcclEngine::query(const CudaEvent& event) {
@@ -113,7 +162,20 @@ void NcclEngine::check() {
   throw_if_failed();
 }
 
-void NcclEngine::settle(ncclComm_t& comm, const NcclCall& call, const std::function<ncclResult_t()>& start) {
+namespace {
+
+/// The first answer that is not success.
+ncclResult_t state_of(std::span<const ncclComm_t> comms) {
+  ncclResult_t result = ncclSuccess;
+  for (auto comm = comms.begin(); comm != comms.end() && result == ncclSuccess; ++comm)
+    SHARDMARK_NCCL(ncclCommGetAsyncError(*comm, &result));
+  return result;
+}
+
+}  // namespace
+
+void NcclEngine::settle(std::span<ncclComm_t> comms, const NcclCall& call,
+                        const std::function<ncclResult_t()>& start) {
   const auto begin = Clock::now();
   std::unique_lock lock(mutex_);
   throw_if_failed();
@@ -131,7 +193,7 @@ void NcclEngine::settle(ncclComm_t& comm, const NcclCall& call, const std::funct
       lock.lock();
     }
     throw_if_failed();
-    SHARDMARK_NCCL(ncclCommGetAsyncError(comm, &result));
+    result = state_of(comms);
   }
   if (result != ncclSuccess) fail(call.text() + ": " + nccl_text(result));
   throw_if_failed();

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +35,7 @@ struct NcclCall {
   Dtype dtype = Dtype::fp32;
   int ranks = 1;
 
+  std::size_t bytes() const { return count * size_of(dtype); }
   std::string text() const;
 };
 
@@ -52,8 +54,11 @@ struct NcclCall {
 /// aborts all communicators, which frees a main thread that is blocked in a fence, and the next call of the
 /// engine throws. Whatever failed first stays the message.
 ///
-/// There is no door to NCCL's groups of calls: units are gathered one after another, at the time that the
-/// schedule says, and small ones are merged before they get here (parallel.unit_params), which beats a group.
+/// Between open_group() and the close_group() of the same depth, launch() only notes the call: NCCL's own
+/// group is open no longer than the calls in it take, so nothing else gets into one, and an exception leaves
+/// none open. Neighbours of up to grouped_bytes in all are one group to NCCL, so one launch; larger calls
+/// gain nothing and would only end later, so they go by themselves. Events are recorded when NCCL's group has
+/// ended and has come about: before, the stream holds nothing of it.
 class NcclEngine {
  public:
   /// `timeout` 0: never. Throws EnvironmentError where there is no device.
@@ -73,9 +78,16 @@ class NcclEngine {
   void follow(cudaStream_t compute);
   /// cudaEventQuery without a trace in cudaGetLastError where the answer is: not yet.
   static cudaError_t query(const CudaEvent& event);
-  /// Enqueues; the event happens when the result is in place.
+  /// Enqueues, or notes for the end of the group; the event happens when the result is in place.
   std::shared_ptr<CudaEvent> launch(ncclComm_t comm, const NcclCall& call,
                                     const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& enqueue);
+  static constexpr std::size_t grouped_bytes = std::size_t{4} << 20;
+  void open_group() { ++groups_; }
+  void close_group();
+  void drop_group();
+  /// Throws std::logic_error where the event's collective is only noted.
+  void require_launched(const CudaEvent& event) const;
+
   /// Blocks the host until then, or until the collective is given up.
   void block_until(const CudaEvent& event);
   /// Throws EnvironmentError after a failure.
@@ -88,8 +100,17 @@ class NcclEngine {
     NcclCall call;
   };
 
-  /// Calls `start`, then asks until NCCL has done its part on the host.
-  void settle(ncclComm_t& comm, const NcclCall& call, const std::function<ncclResult_t()>& start);
+  struct Noted {
+    ncclComm_t comm;
+    NcclCall call;
+    std::function<ncclResult_t(ncclComm_t, cudaStream_t)> enqueue;
+    std::shared_ptr<CudaEvent> done;
+  };
+
+  void launch_together(std::span<Noted> calls);
+  ncclResult_t enqueue_together(std::span<Noted> calls);
+  /// Calls `start`, then asks until NCCL has done its part on the host, for all of `comms`.
+  void settle(std::span<ncclComm_t> comms, const NcclCall& call, const std::function<ncclResult_t()>& start);
   void watch();
   void look();
   void throw_if_failed() const;
@@ -100,6 +121,8 @@ class NcclEngine {
   int device_ = 0;
   Handle<CudaStreamTraits> stream_;
   CudaEvent computed_;
+  int groups_ = 0;            ///< open ones, within each other
+  std::vector<Noted> noted_;  ///< calls of the open groups, in order
 
   std::mutex mutex_;  ///< of everything below; held during calls to NCCL
   std::vector<ncclComm_t> open_;

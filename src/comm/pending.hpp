@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/types.hpp"
+
 namespace shardmark {
 
 /// Seconds since its making.
@@ -43,6 +45,8 @@ class Pending {
   struct Work {
     virtual ~Work() = default;
     virtual void wait() = 0;
+    /// wait() for the sake of what is launched on `exec` afterwards.
+    virtual void wait_on(const Exec& /*exec*/) { wait(); }
     /// The result is in place. Makes no progress itself; a back end that can't tell says false.
     virtual bool done() const { return false; }
     /// What the collective itself took, where that is known after wait().
@@ -53,13 +57,11 @@ class Pending {
 
   /// Blocks until the result is in place; a second call, or one on an empty Pending, does nothing.
   void wait() {
-    const auto work = std::move(work_);
-    if (work == nullptr) return;
-    const Stopwatch watch;
-    work->wait();
-    if (time_ == nullptr) return;
-    const double exposed = blocked_in_start_ + watch.seconds();
-    *time_ += {work->seconds().value_or(exposed), exposed};
+    finish([](Work& work) { work.wait(); });
+  }
+  /// The same where another instance than that of the start goes on with the result: only it waits.
+  void wait_on(const Exec& exec) {
+    finish([&](Work& work) { work.wait_on(exec); });
   }
   bool active() const { return work_ != nullptr; }
   bool done() const { return work_ == nullptr || work_->done(); }
@@ -71,6 +73,17 @@ class Pending {
   }
 
  private:
+  template <class Wait>
+  void finish(const Wait& wait) {
+    const auto work = std::move(work_);
+    if (work == nullptr) return;
+    const Stopwatch watch;
+    wait(*work);
+    if (time_ == nullptr) return;
+    const double exposed = blocked_in_start_ + watch.seconds();
+    *time_ += {work->seconds().value_or(exposed), exposed};
+  }
+
   std::unique_ptr<Work> work_;
   CommTime* time_ = nullptr;
   double blocked_in_start_ = 0;

@@ -123,7 +123,9 @@ void add_column_sums_host(const Exec& exec, const std::string& label, std::size_
 template <class Sum, class T, class Function>
 void add_column_sums_device(const Exec& exec, const std::string& label, std::size_t rows, std::size_t columns,
                             const Function& f, const Vector<T>& out) {
-  constexpr std::size_t lanes = 32, groups = 16;  // a team: 32 columns, 16 threads a column
+  // A team: 16 columns, 32 threads a column. There are few teams, each with all rows, so that a thread has
+  // many loads on their way at a time.
+  constexpr std::size_t lanes = 16, groups = 32, ahead = 8;
   using Scratch = Kokkos::View<Sum*, Exec::scratch_memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   RowPolicy policy(exec, (columns + lanes - 1) / lanes, lanes * groups);
   policy.set_scratch_size(0, Kokkos::PerTeam(Scratch::shmem_size(lanes * groups)));
@@ -133,7 +135,13 @@ void add_column_sums_device(const Exec& exec, const std::string& label, std::siz
         const std::size_t lane = member.team_rank() % lanes, group = member.team_rank() / lanes;
         const std::size_t column = member.league_rank() * lanes + lane;
         Sum sum = 0;
-        for (std::size_t row = group; column < columns && row < rows; row += groups) sum += f(row, column);
+        std::size_t row = column < columns ? group : rows;
+        for (; row + (ahead - 1) * groups < rows; row += ahead * groups) {
+          Sum values[ahead];
+          for (std::size_t i = 0; i < ahead; ++i) values[i] = f(row + i * groups, column);
+          for (std::size_t i = 0; i < ahead; ++i) sum += values[i];
+        }
+        for (; row < rows; row += groups) sum += f(row, column);
         sums(member.team_rank()) = sum;
         member.team_barrier();
         if (group != 0 || column >= columns) return;

@@ -54,12 +54,12 @@ KOKKOS_FORCEINLINE_FUNCTION Pack<T, N> load_pack(const T* data) {
 template <int N, class T>
 KOKKOS_FORCEINLINE_FUNCTION void store_pack(T* data, const Pack<T, N>& pack) {
 #ifdef __CUDA_ARCH__
-  // Of CUDA's own type, since nvcc stores a struct that was filled member by member in pieces.
+  // By CUDA's own function, since nvcc stores a struct that was filled member by member in pieces.
   if constexpr (N > 1) {
     for (std::size_t i = 0; i < sizeof pack / sizeof(uint4); ++i) {
       uint4 word;
       memcpy(&word, reinterpret_cast<const uint4*>(&pack) + i, sizeof word);
-      reinterpret_cast<uint4*>(data)[i] = word;
+      __stwb(reinterpret_cast<uint4*>(data) + i, word);
     }
     return;
   }

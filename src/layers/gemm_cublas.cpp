@@ -11,10 +11,13 @@
 namespace shardmark {
 namespace {
 
-void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw EnvironmentError(std::string(call) + " failed: " + cublasGetStatusString(status));
+void check(cublasStatus_t status, const char* expression, const char* file, int line) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw EnvironmentError(std::string("cuBLAS: ") + expression + " at " + file + ":" + std::to_string(line) +
+                         ": " + cublasGetStatusString(status));
 }
+/// The one form in which cuBLAS is called.
+#define SHARDMARK_CUBLAS(call) check((call), #call, __FILE__, __LINE__)
 
 bool tf32_allowed = false;
 
@@ -22,12 +25,12 @@ bool tf32_allowed = false;
 cublasHandle_t handle_on(const Exec& exec) {
   static cublasHandle_t handle = nullptr;
   if (handle == nullptr) {
-    check(cublasCreate(&handle), "cublasCreate");
+    SHARDMARK_CUBLAS(cublasCreate(&handle));
     // Sums over k stay in float, also where cuBLAS splits them.
-    check(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "cublasSetMathMode");
+    SHARDMARK_CUBLAS(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
     Kokkos::push_finalize_hook([] { cublasDestroy(handle); });
   }
-  check(cublasSetStream(handle, exec.cuda_stream()), "cublasSetStream");
+  SHARDMARK_CUBLAS(cublasSetStream(handle, exec.cuda_stream()));
   return handle;
 }
 
@@ -65,18 +68,16 @@ void cublas_gemm(const Exec& exec, const Product<A, C>& p) {
             row_c = static_cast<int>(p.c.row);
   const cublasHandle_t handle = handle_on(exec);
   if (p.count == 1) {
-    check(cublasGemmEx(handle, cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha, p.b.data, cuda_type<A>,
-                       row_b, p.a.data, cuda_type<A>, row_a, &p.beta, p.c.data, cuda_type<C>, row_c,
-                       compute_type<A>(), CUBLAS_GEMM_DEFAULT),
-          "cublasGemmEx");
+    SHARDMARK_CUBLAS(cublasGemmEx(handle, cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha, p.b.data,
+                                  cuda_type<A>, row_b, p.a.data, cuda_type<A>, row_a, &p.beta, p.c.data,
+                                  cuda_type<C>, row_c, compute_type<A>(), CUBLAS_GEMM_DEFAULT));
     return;
   }
-  check(cublasGemmStridedBatchedEx(handle, cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha, p.b.data,
-                                   cuda_type<A>, row_b, static_cast<long long>(p.b.batch), p.a.data,
-                                   cuda_type<A>, row_a, static_cast<long long>(p.a.batch), &p.beta, p.c.data,
-                                   cuda_type<C>, row_c, static_cast<long long>(p.c.batch),
-                                   static_cast<int>(p.count), compute_type<A>(), CUBLAS_GEMM_DEFAULT),
-        "cublasGemmStridedBatchedEx");
+  SHARDMARK_CUBLAS(cublasGemmStridedBatchedEx(
+      handle, cublas(p.op_b), cublas(p.op_a), n, m, k, &p.alpha, p.b.data, cuda_type<A>, row_b,
+      static_cast<long long>(p.b.batch), p.a.data, cuda_type<A>, row_a, static_cast<long long>(p.a.batch),
+      &p.beta, p.c.data, cuda_type<C>, row_c, static_cast<long long>(p.c.batch), static_cast<int>(p.count),
+      compute_type<A>(), CUBLAS_GEMM_DEFAULT));
 }
 #define SHARDMARK_INSTANTIATE(A, C) template void cublas_gemm(const Exec&, const Product<A, C>&);
 SHARDMARK_INSTANTIATE(bf16, float)

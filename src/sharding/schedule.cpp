@@ -96,6 +96,7 @@ class Planner {
       if (visit.reduces) start_reduction(visit);
     }
     while (!in_flight_.empty()) finish_reduction(in_flight_.front().unit);
+    start_all_reduces();
     for (std::size_t unit : all_reducing_) add(Verb::wait_all_reduced, unit);
     return std::move(actions_);
   }
@@ -150,8 +151,16 @@ class Planner {
 
   void start_all_reduce(std::size_t unit) {
     if (in_.replicas == 1) return;
-    add(Verb::all_reduce, unit);
-    all_reducing_.push_back(unit);
+    to_sum_.push_back(unit);
+    if (in_.summed_together > 0) elements_to_sum_ += in_.slices[unit];
+    if (elements_to_sum_ >= in_.summed_together) start_all_reduces();
+  }
+
+  void start_all_reduces() {
+    for (std::size_t unit : to_sum_) add(Verb::all_reduce, unit);
+    all_reducing_.insert(all_reducing_.end(), to_sum_.begin(), to_sum_.end());
+    to_sum_.clear();
+    elements_to_sum_ = 0;
   }
 
   const ScheduleInput& in_;
@@ -160,7 +169,8 @@ class Planner {
   std::size_t next_gather_ = 0;
   std::vector<bool> held_;  ///< by unit: unsharded or on the way
   std::deque<Reduction> in_flight_;
-  std::vector<std::size_t> all_reducing_;
+  std::vector<std::size_t> to_sum_, all_reducing_;
+  std::size_t elements_to_sum_ = 0;
   std::vector<Action> actions_;
 };
 
@@ -205,6 +215,15 @@ std::vector<std::uint64_t> counts_in_step(ScheduleInput input, Verb verb) {
   const std::vector<std::uint64_t> of_two = counts(2);
   for (std::size_t u = 0; u < result.size(); ++u) result[u] += (all - 3) * (result[u] - of_two[u]);
   return result;
+}
+
+std::size_t started_together(const std::vector<Action>& schedule, std::size_t first) {
+  const auto starts = [](const Action& action) {
+    return action.verb == Verb::unshard || action.verb == Verb::reduce || action.verb == Verb::all_reduce;
+  };
+  std::size_t end = first;
+  while (end < schedule.size() && starts(schedule[end])) ++end;
+  return std::max<std::size_t>(1, end - first);
 }
 
 std::size_t count(const std::vector<Action>& schedule, Verb verb, std::size_t unit) {

@@ -51,6 +51,8 @@ struct ScheduleInput {
   int prefetch = 1;              ///< k
   int reductions_in_flight = 1;  ///< r
   std::size_t micro_batches = 1;
+  std::vector<std::size_t> slices = {};  ///< by unit: elements that the replica group sums
+  std::size_t summed_together = 0;  ///< elements for which all-reduces wait to start together; 0: for none
 };
 
 /// One optimizer step. Guarantees: besides the root, at most k + 1 units are unsharded at a time where the
@@ -67,6 +69,9 @@ bool unshards(const ScheduleInput& input);
 /// How often `verb`, which concerns units, is done to each unit in a training step, without making the whole
 /// schedule: every micro-batch between the first and the last adds the same.
 std::vector<std::uint64_t> counts_in_step(ScheduleInput input, Verb verb);
+
+/// Actions from `first` on that start collectives one after another, at least 1: one call may take them all.
+std::size_t started_together(const std::vector<Action>& schedule, std::size_t first);
 
 /// How often `verb` is done to unit `unit`.
 std::size_t count(const std::vector<Action>& schedule, Verb verb, std::size_t unit);

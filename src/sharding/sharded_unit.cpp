@@ -115,6 +115,7 @@ void ShardedUnit<T, G>::start_unshard(const Exec& exec) {
     }
   }
   masters_changed_ = false;
+  if (masters_->offloaded()) arrived_.record(beside);
   gathering_ = mesh_.shard_group->start_all_gather(beside, whole_parameters_);
   parameter_state_ = ParameterState::unsharding;
 }
@@ -122,8 +123,9 @@ void ShardedUnit<T, G>::start_unshard(const Exec& exec) {
 template <class T, class G>
 void ShardedUnit<T, G>::wait_unsharded(const Exec& exec) {
   require(parameter_state_ == ParameterState::unsharding, "wait for an unshard that was not started");
-  gathering_.wait();
-  if (masters_->offloaded()) begin_after(exec, masters_->arrives_on(exec));
+  // Not behind all that is on its way beside, or the next unit's copy would hold this one's compute up.
+  gathering_.wait_on(exec);
+  arrived_.hold(exec);
   parameter_state_ = ParameterState::unsharded;
 }
 

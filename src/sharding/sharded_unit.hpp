@@ -139,6 +139,7 @@ class ShardedUnit {
   ParameterState parameter_state_ = ParameterState::sharded;
   GradientState gradient_state_ = GradientState::none;
   bool reduced_before_ = false;
+  Event arrived_;  ///< of offloaded masters, where they are gathered
   Pending gathering_, reducing_, all_reducing_;
 };
 

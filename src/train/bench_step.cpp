@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/progress.hpp"
+#include "core/device.hpp"
 #include "layers/gemm.hpp"
 #include "train/bench_gemm.hpp"
 #include "train/kernel_times.hpp"
@@ -110,6 +111,7 @@ ExitCode bench_step(const BenchStepOptions& options) {
   CommOptions comm = config.comm;
   comm.progress = resolve_progress(config.comm_progress, *bootstrap);
   const auto world = make_world_communicator(config.comm_backend, comm);
+  require_own_devices(*world, device_uuid(), config.comm_share_device);
   choose_gemm(config.precision.param, config.precision.gemm, config.precision.tf32);
 
   const int shard_size = config.parallel.shard_size_for(world->size());

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/device.hpp"
 #include "layers/gemm.hpp"
 #include "train/metrics.hpp"
 #include "train/precision_dispatch.hpp"
@@ -131,6 +132,7 @@ ExitCode bench_strategies(const BenchStrategiesOptions& options) {
   }
   const RunConfig& first = configs.front();
   const auto world = make_world_communicator(first.comm_backend);
+  require_own_devices(*world, device_uuid(), first.comm_share_device);
   choose_gemm(first.precision.param, first.precision.gemm, first.precision.tf32);
   const auto dataset = make_dataset(first.data, sample_shape(first.model), first.train.seed);
   with_precision(first.precision, [&]<class T, class G>() {

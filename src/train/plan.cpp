@@ -20,8 +20,10 @@ std::size_t micro_batches_for(std::uint64_t samples, int ranks, std::size_t micr
 }
 
 Plan make_plan(const RunConfig& config, const Mesh& mesh) {
-  return make_plan(config, mesh.shard_size * mesh.replicas, mesh.shard_size,
-                   shares_parameters(config.parallel, *mesh.shard_group));
+  Plan plan = make_plan(config, mesh.shard_size * mesh.replicas, mesh.shard_size,
+                        shares_parameters(config.parallel, *mesh.shard_group));
+  plan.schedule.summed_together = mesh.replica_group->grouped_bytes() / size_of(config.precision.reduce);
+  return plan;
 }
 
 Plan make_plan(const RunConfig& config, int ranks, int shard_size, bool shares) {
@@ -51,6 +53,7 @@ Plan make_plan(const RunConfig& config, int ranks, int shard_size, bool shares) 
   schedule.copies = plan.residence.copies;
   schedule.prefetch = config.parallel.prefetch;
   schedule.reductions_in_flight = config.parallel.reductions_in_flight();
+  for (const UnitLayout& layout : plan.layouts) schedule.slices.push_back(layout.slice);
   schedule.micro_batches = micro_batches_for(config.train.global_batch, ranks, config.train.micro_batch);
   constexpr std::size_t most = 1 << 14;  // a schedule is a list in memory
   if (schedule.micro_batches > most)

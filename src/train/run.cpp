@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "comm/progress.hpp"
+#include "core/device.hpp"
 #include "core/runtime.hpp"
 #include "core/watchdog.hpp"
 #include "layers/gemm.hpp"
@@ -384,8 +385,7 @@ ExitCode run_training(const RunOptions& options) {
   comm.progress = resolve_progress(config.comm_progress, *bootstrap);
   try {
     const auto world = make_world_communicator(config.comm_backend, comm);
-    if (!config.comm_share_device)
-      require_own_devices(*world, "comm.share_device = true allows that, with comm.backend = \"mpi\"");
+    require_own_devices(*world, device_uuid(), config.comm_share_device);
     choose_gemm(config.precision.param, config.precision.gemm, config.precision.tf32);
     return with_precision(config.precision, [&]<class T, class G>() {
       return Run<T, G>(deck, config, *world, comm.progress, options, stop)();

@@ -8,14 +8,10 @@ namespace shardmark {
 
 template <class T, class G>
 TrainerState<T, G>::TrainerState(Trainer<T, G>& trainer, const Mesh& mesh, bool keeps_snapshot)
-    : trainer_(trainer),
-      replica_(mesh.replica),
-      replicas_(mesh.replicas),
-      groups_{"model"},
-      snapshot_(keeps_snapshot
-                    ? Snapshot(Kokkos::view_alloc("shardmark::state::snapshot", Kokkos::WithoutInitializing),
-                               snapshot_elements(trainer.config(), trainer.plan()))
-                    : Snapshot()) {
+    : trainer_(trainer), replica_(mesh.replica), replicas_(mesh.replicas), groups_{"model"} {
+  if (keeps_snapshot)
+    snapshot_.emplace(Kokkos::view_alloc("shardmark::state::snapshot", Kokkos::WithoutInitializing),
+                      snapshot_elements(trainer.config(), trainer.plan()));
   memory_.emplace_back();
   for (auto& unit : trainer.units()) memory_.back().push_back(memory_of(unit.masters()));
   for (const auto& state : trainer.optimizer_state()) {
@@ -27,11 +23,11 @@ TrainerState<T, G>::TrainerState(Trainer<T, G>& trainer, const Mesh& mesh, bool 
 
 template <class T, class G>
 typename TrainerState<T, G>::Memory TrainerState<T, G>::memory_of(const ShardTensor<M>& tensor) const {
-  if (tensor.offloaded()) return {{}, HostMirror<M>(), tensor.home().data()};
+  if (tensor.offloaded()) return {{}, {}, tensor.home().data()};
   if constexpr (exec_is_host) {
-    return {tensor.device(), HostMirror<M>(), tensor.device().data()};
+    return {tensor.device(), {}, tensor.device().data()};
   } else {
-    return {tensor.device(), HostMirror<M>(), nullptr};
+    return {tensor.device(), {}, nullptr};
   }
 }
 
@@ -40,8 +36,8 @@ void TrainerState<T, G>::make_mirrors() {
   for (auto& group : memory_) {
     for (auto& memory : group) {
       if (memory.host != nullptr || memory.device.extent(0) == 0) continue;
-      memory.mirror = HostMirror<M>("shardmark::state::mirror", memory.device.extent(0));
-      memory.host = memory.mirror.data();
+      memory.mirror.emplace("shardmark::state::mirror", memory.device.extent(0));
+      memory.host = memory.mirror->data();
     }
   }
 }
@@ -51,7 +47,7 @@ void TrainerState<T, G>::copy_to_host() {
   make_mirrors();
   for (auto& group : memory_)
     for (auto& memory : group)
-      if (memory.mirror.extent(0) != 0) Kokkos::deep_copy(trainer_.exec(), memory.mirror, memory.device);
+      if (memory.mirror) Kokkos::deep_copy(trainer_.exec(), *memory.mirror, memory.device);
   trainer_.settle("shardmark::state::copy_to_host: the host reads the copies");
 }
 
@@ -59,7 +55,7 @@ template <class T, class G>
 void TrainerState<T, G>::copy_to_device() {
   for (auto& group : memory_)
     for (auto& memory : group)
-      if (memory.mirror.extent(0) != 0) Kokkos::deep_copy(trainer_.exec(), memory.device, memory.mirror);
+      if (memory.mirror) Kokkos::deep_copy(trainer_.exec(), memory.device, *memory.mirror);
   fence(trainer_.exec(), "shardmark::state::copy_to_device: the host copies may go");
 }
 
@@ -96,7 +92,7 @@ checkpoint::Contents TrainerState<T, G>::contents_to_save(const Communicator& wo
   copy_to_host();
   checkpoint::Contents contents = tensors();
   contents.pieces = pieces(true);
-  if (snapshot_.extent(0) > 0)
+  if (snapshot_)
     move_to_snapshot(contents.pieces);
   else
     checkpoint::add_fingerprints(world, contents);
@@ -115,9 +111,9 @@ checkpoint::Contents TrainerState<T, G>::contents_to_save(const Communicator& wo
 template <class T, class G>
 void TrainerState<T, G>::move_to_snapshot(std::vector<checkpoint::Piece>& own) {
   const std::size_t tensors_of_a_group = tensors().tensors.size() / groups_.size();
-  M* free = snapshot_.data();
+  M* free = snapshot_->data();
   for (auto& piece : own) {
-    if (memory_[piece.tensor / tensors_of_a_group].front().mirror.extent(0) != 0) continue;
+    if (memory_[piece.tensor / tensors_of_a_group].front().mirror) continue;
     const std::size_t n = piece.end - piece.begin;
     std::memcpy(free, piece.data, n * sizeof(M));
     piece.data = free;

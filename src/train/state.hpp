@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,9 @@ class TrainerState {
 
  private:
   struct Memory {
-    Vector<M> device;      ///< empty where the tensor's home is host memory
-    HostMirror<M> mirror;  ///< for the device's copies
-    M* host;               ///< the mirror, which on host builds is the tensor itself, or the tensor's home
+    Vector<M> device;                     ///< empty where the tensor's home is host memory
+    std::optional<HostMirror<M>> mirror;  ///< for the device's copies
+    M* host;  ///< the mirror, which on host builds is the tensor itself, or the tensor's home
   };
   using Snapshot = Kokkos::View<M*, Kokkos::LayoutRight, Kokkos::HostSpace>;
   Memory memory_of(const ShardTensor<M>& tensor) const;
@@ -57,7 +58,7 @@ class TrainerState {
   int replica_, replicas_;
   std::vector<std::string> groups_;          ///< "model", "optimizer/exp_avg", …
   std::vector<std::vector<Memory>> memory_;  ///< [group][unit]
-  Snapshot snapshot_;                        ///< empty where none is kept
+  std::optional<Snapshot> snapshot_;         ///< of all that this rank writes
 };
 
 }  // namespace shardmark

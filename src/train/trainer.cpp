@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -188,7 +189,7 @@ double Trainer<T, G>::run(const std::vector<Action>& schedule, Split split, cons
   Kokkos::deep_copy(exec_, loss_sum_, 0.0);
   Batch<T> batch;
   const std::uint64_t most = config_.train.micro_batch;
-  for (const Action& action : schedule) {
+  const auto act = [&](const Action& action) {
     if (before_action_) before_action_(action);
     const auto start = Clock::now();
     if (action.verb == Verb::begin_micro_batch) {
@@ -201,6 +202,11 @@ double Trainer<T, G>::run(const std::vector<Action>& schedule, Split split, cons
     }
     if (training) seconds_[static_cast<std::size_t>(action.verb)] += seconds_since(start);
     if (after_action_) after_action_(action, batch);
+  };
+  for (std::size_t i = 0, end = 0; i < schedule.size(); i = end) {
+    end = i + started_together(schedule, i);
+    const auto act_up_to_end = [&] { std::for_each(&schedule[i], &schedule[i] + (end - i), act); };
+    end - i > 1 ? mesh_.everyone->group_calls(act_up_to_end) : act_up_to_end();
   }
   Kokkos::deep_copy(exec_, host_loss_sum_, loss_sum_);
   fence(exec_, "shardmark::trainer::run: the host reads the loss");

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "core/device.hpp"
 #include "core/rng.hpp"
 #include "layers/gemm.hpp"
 #include "train/precision_dispatch.hpp"
@@ -360,6 +361,7 @@ ExitCode verify(const VerifyOptions& options) {
   Deck deck = read_deck(*bootstrap, options.deck, options.overrides).with({});
   const RunConfig config = read_run_config(deck);
   const auto world = make_world_communicator(config.comm_backend, config.comm);
+  require_own_devices(*world, device_uuid(), config.comm_share_device);
   return Verifier(*world, options)();
 }
 

@@ -124,7 +124,16 @@ def labels(source):
                 yield number, f"'{label}': no file here is called {match.group(1)}"
 
 
-RULES = [licence, length, unfinished, include_direction, own_header_first, homes, labels]
+def empty_views(source):
+    """Kokkos 4.6 with g++ 12 crashes in copying an owning View that was made of nothing."""
+    if source.path.suffix not in CODE:
+        return
+    for number, line in enumerate(source.lines, 1):
+        if re.search(r"\b(OwnedVector|HostMirror|Snapshot)(<[^()]*>)?(\(\)|\{\})", code_of(line)):
+            yield number, "an owning View without memory crashes where it is copied: std::optional is there for that"
+
+
+RULES = [licence, length, unfinished, include_direction, own_header_first, homes, labels, empty_views]
 
 
 def source_files(top):

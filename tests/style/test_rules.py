@@ -49,6 +49,8 @@ CASES = [
     ("src/train/step.cpp", HEAD + 'f("shardmark::step::loss");\n', None),
     ("src/train/step.cpp", HEAD + 'f("shardmark::other::loss");\n', "labels"),
     ("src/train/step.cpp", HEAD + 'f("shardmark::loss");\n', "labels"),
+    ("src/train/step.cpp", HEAD + "return {data, HostMirror<M>(), 0};\n", "empty_views"),
+    ("src/train/step.cpp", HEAD + "return {data, HostMirror<M>(data), 0};\n", None),
 ]
 
 
