@@ -77,6 +77,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  ++state().made_events;
   ++state().open_events;
   *event = reinterpret_cast<cudaEvent_t>(new int(0));
   return cudaSuccess;

@@ -17,7 +17,7 @@ struct Fake {
   std::atomic<int> slow_answers = 0;      ///< times that each call is said to be in progress
 
   std::vector<std::string> log;  ///< calls of the main thread, in order
-  std::atomic<int> aborted = 0, destroyed = 0, open_events = 0;
+  std::atomic<int> aborted = 0, destroyed = 0, made_events = 0, open_events = 0;
 };
 Fake& state();
 

@@ -126,6 +126,19 @@ TEST_F(Nccl, GroupsHaveTheirOwnCommunicatorsOnTheSameStream) {
   EXPECT_EQ(std::count(fake_.log.begin(), fake_.log.end(), "stream 1 -5"), 1);
 }
 
+// The watcher gives events back some time after their collectives have ended.
+TEST_F(Nccl, EventsAreUsedAgain) {
+  auto world = make_world(60);
+  if (world->size() == 1) GTEST_SKIP() << "a rank alone starts no collective";
+  auto data = world->allocate<float>(1, "shardmark::test::data");
+  const int before = fake_.made_events, calls = 40;
+  for (int i = 0; i < calls; ++i) {
+    world->start_all_reduce(exec_, data.view).wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_LT(fake_.made_events - before, calls / 2);
+}
+
 // One NCCL group of the small ones, and events behind its end; the large one by itself; nothing before the
 // end.
 TEST_F(Nccl, SmallCollectivesOfAGroupGoInOneCall) {

@@ -20,6 +20,22 @@ std::string NcclCall::text() const {
   return text + " among " + std::to_string(ranks) + " ranks";
 }
 
+std::shared_ptr<CudaEvent> CudaEventPool::take() {
+  std::unique_ptr<CudaEvent> event;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      event = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (event == nullptr) event = std::make_unique<CudaEvent>(make_cuda_event());
+  return {event.release(), [pool = shared_from_this()](CudaEvent* given_back) {
+            const std::lock_guard lock(pool->mutex_);
+            pool->free_.emplace_back(given_back);
+          }};
+}
+
 NcclEngine::NcclEngine(double timeout) : timeout_(timeout) {
   int devices = 0;
   SHARDMARK_CUDA(cudaGetDeviceCount(&devices));
@@ -85,7 +101,7 @@ void NcclEngine::follow(cudaStream_t compute) {
 std::shared_ptr<CudaEvent> NcclEngine::launch(
     ncclComm_t comm, const NcclCall& call,
     const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& enqueue) {
-  Noted noted{comm, call, enqueue, std::make_shared<CudaEvent>(make_cuda_event())};
+  Noted noted{comm, call, enqueue, events_->take()};
   const auto done = noted.done;
   if (groups_ > 0)
     noted_.push_back(std::move(noted));

@@ -39,6 +39,17 @@ struct NcclCall {
   std::string text() const;
 };
 
+/// Events that were given back, for the next to take: making one is a call of the driver.
+class CudaEventPool : public std::enable_shared_from_this<CudaEventPool> {
+ public:
+  /// Goes back by itself, from any thread, and from a pool that nobody else holds any more.
+  std::shared_ptr<CudaEvent> take();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CudaEvent>> free_;
+};
+
 /// [Note: NCCL engine] What all NCCL communicators of a process share: one stream and one watcher. The engine
 /// speaks pointers, streams and events, not Kokkos.
 ///
@@ -121,6 +132,7 @@ class NcclEngine {
   int device_ = 0;
   Handle<CudaStreamTraits> stream_;
   CudaEvent computed_;
+  const std::shared_ptr<CudaEventPool> events_ = std::make_shared<CudaEventPool>();
   int groups_ = 0;            ///< open ones, within each other
   std::vector<Noted> noted_;  ///< calls of the open groups, in order
 

@@ -34,11 +34,4 @@ class Event {
 #endif
 };
 
-/// What is launched on `later` from now on begins after all that was launched on `earlier` so far.
-inline void begin_after(const Exec& later, const Exec& earlier) {
-  Event event;
-  event.record(earlier);
-  event.hold(later);
-}
-
 }  // namespace shardmark

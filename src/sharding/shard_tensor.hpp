@@ -35,6 +35,7 @@ struct OffloadArea {
   Exec copies;  ///< the instance of all copies
   SlotPool<M> staging;
   Transfers transfers = {};
+  Event ready = {};  ///< of what a copy is to begin after
 };
 
 /// Slots for the optimizer state of two units, and for their masters where they are offloaded.
@@ -111,7 +112,8 @@ class ShardTensor {
   template <class To, class From>
   void move(const Exec& exec, const To& to, const From& from, std::uint64_t& bytes) {
     const auto start = std::chrono::steady_clock::now();
-    begin_after(area_->copies, exec);
+    area_->ready.record(exec);
+    area_->ready.hold(area_->copies);
     Kokkos::deep_copy(area_->copies, to, from);
     if (exec_is_host)
       fence(area_->copies, "shardmark::shard_tensor::move: the clock stops when the bytes have arrived");
