@@ -93,6 +93,14 @@ class Stop(harness.CliTest):
             with self.subTest(ranks=ranks):
                 check(ranks)
 
+    def samples_that_take(self, seconds, ranks):
+        """How many validation samples this machine evaluates in that time, so that a signal surely falls within."""
+        probe = 20000
+        folder = self.folder / f"probe{ranks}"
+        self.train({"train.steps": 1, "train.eval_every": 1, "data.validation_samples": probe}, ranks=ranks, cwd=folder)
+        taken = json.loads((folder / "out" / "report.json").read_text())["seconds_rank0"]["evaluation"]
+        return round(probe * seconds / taken)
+
     def test_before_the_first_step(self):
         def check(ranks):
             run = Run(self, f"early{ranks}", ENDLESS, ranks)
@@ -116,7 +124,8 @@ class Stop(harness.CliTest):
 
     def test_in_an_evaluation(self):
         def check(ranks):
-            changes = {**ENDLESS, "train.eval_every": 2, "data.validation_samples": 8000}
+            samples = self.samples_that_take(1, ranks)
+            changes = {**ENDLESS, "train.eval_every": 2, "data.validation_samples": samples}
             run = Run(self, f"evaluation{ranks}", changes, ranks)
             run.until_step(3)  # the next evaluation begins a few milliseconds later
             time.sleep(0.1)
@@ -127,7 +136,8 @@ class Stop(harness.CliTest):
         self.for_all_ranks(check)
 
     def test_in_the_last_evaluation(self):
-        changes = {"train.steps": 3, "train.eval_every": 3, "data.validation_samples": 20000, "checkpoint.every": 3}
+        samples = self.samples_that_take(3, 2)
+        changes = {"train.steps": 3, "train.eval_every": 3, "data.validation_samples": samples, "checkpoint.every": 3}
         run = Run(self, "last", changes, 2)
         run.until_step(2)
         time.sleep(0.1)
